@@ -8,7 +8,7 @@ const CACHE_LINE: usize = 64;
 
 /// Prefetches all cache lines of a value.
 #[inline(always)]
-pub fn prefetch_all_cache_lines<T>(place: Option<&T>) {
+pub fn prefetch_all_lines<T>(place: Option<&T>) {
     prefetch_bytes(place, size_of::<T>());
 }
 
@@ -18,53 +18,51 @@ pub fn prefetch_bytes<T>(place: Option<&T>, bytes: usize) {
     let Some(place) = place else { return };
     let first = std::ptr::from_ref(place).cast::<u8>();
     for line in 0..bytes.div_ceil(CACHE_LINE) {
-        prefetch_cache_line(first.wrapping_add(line * CACHE_LINE));
+        prefetch_line(first.wrapping_add(line * CACHE_LINE));
     }
 }
 
 /// Prefetches the first cache line of a value.
 #[inline(always)]
-pub fn prefetch_first_cache_line<T>(place: Option<&T>) {
+pub fn prefetch_first_line<T>(place: Option<&T>) {
     if let Some(place) = place {
-        prefetch_cache_line(std::ptr::from_ref(place).cast());
+        prefetch_line(std::ptr::from_ref(place).cast());
     }
 }
 
 /// Prefetches the element at an index, without a bounds check of its contents. An index beyond the end is harmless.
 #[inline(always)]
-pub fn prefetch_slice_element<T>(items: &[T], place: usize) {
-    prefetch_cache_line(items.as_ptr().wrapping_add(place).cast());
+pub fn prefetch_element<T>(items: &[T], place: usize) {
+    prefetch_line(items.as_ptr().wrapping_add(place).cast());
 }
 
 /// The element at `place`, or the first element if the index is too large; `None` if the slice is empty.
 ///
 /// Avoids an unpredictable branch where callers alternate between kinds of events.
 #[inline(always)]
-pub fn element_at_index_or_first<T>(items: &[T], place: usize) -> Option<&T> {
+pub fn element_or_first<T>(items: &[T], place: usize) -> Option<&T> {
     items.get(select_unpredictable(place < items.len(), place, 0))
 }
 
-/// Prefetches the first cache line of the element that `element_at_index_or_first` returns.
+/// Prefetches the first cache line of the element that `element_or_first` returns.
 #[inline(always)]
-pub fn prefetch_element_at_index_or_first<T>(items: &[T], place: usize) {
-    prefetch_cache_line(
-        items.as_ptr().wrapping_add(select_unpredictable(place < items.len(), place, 0)).cast(),
-    );
+pub fn prefetch_element_or_first<T>(items: &[T], place: usize) {
+    prefetch_line(items.as_ptr().wrapping_add(select_unpredictable(place < items.len(), place, 0)).cast());
 }
 
 /// Bytes of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// An empty vector with capacity `count`. If it spans more than one huge page, it requests huge pages, which reduces TLB misses.
-pub fn huge_page_vec_with_capacity<T>(count: usize) -> Vec<T> {
+pub fn huge_page_vec<T>(count: usize) -> Vec<T> {
     let mut room = Vec::with_capacity(count);
     request_huge_pages(room.spare_capacity_mut());
     room
 }
 
-/// Appends to a vector that [`huge_page_vec_with_capacity`] made, and keeps it on huge pages as it grows.
+/// Appends to a vector that [`huge_page_vec`] made, and keeps it on huge pages as it grows.
 #[inline(always)]
-pub fn push_to_huge_page_vec<T>(items: &mut Vec<T>, item: T) {
+pub fn push_on_huge_pages<T>(items: &mut Vec<T>, item: T) {
     if items.len() == items.capacity() {
         grow_huge_page_vec(items);
     }
@@ -78,7 +76,7 @@ fn grow_huge_page_vec<T>(items: &mut Vec<T>) {
         items.reserve(1);
         return;
     }
-    let mut room = huge_page_vec_with_capacity(items.len() * 2);
+    let mut room = huge_page_vec(items.len() * 2);
     room.append(items);
     *items = room;
 }
@@ -111,7 +109,7 @@ fn request_huge_pages<T>(room: &mut [MaybeUninit<T>]) {
     target_arch = "x86_64",
     expect(unsafe_code, reason = "the only way to say it; docs/performance.md has the gain")
 )]
-pub fn prefetch_destination_of_push<T>(items: &[T], behind: usize) {
+pub fn prefetch_push_slot<T>(items: &[T], behind: usize) {
     let place = items.as_ptr().wrapping_add(items.len() + behind);
     // In a portable build `_mm_prefetch` would fetch the line for reading only.
     #[cfg(target_arch = "x86_64")]
@@ -129,7 +127,7 @@ pub fn prefetch_destination_of_push<T>(items: &[T], behind: usize) {
     target_arch = "x86_64",
     expect(unsafe_code, reason = "the only way to say it; docs/performance.md has the gain")
 )]
-fn prefetch_cache_line(place: *const u8) {
+fn prefetch_line(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -146,12 +144,12 @@ mod tests {
 
     #[test]
     fn an_arena_keeps_what_is_in_it_as_it_grows() {
-        let mut arena = huge_page_vec_with_capacity(3);
+        let mut arena = huge_page_vec(3);
         for number in 0..700_000_u64 {
-            push_to_huge_page_vec(&mut arena, number);
+            push_on_huge_pages(&mut arena, number);
         }
         assert!(arena.iter().copied().eq(0..700_000));
-        prefetch_all_cache_lines(arena.first());
-        prefetch_first_cache_line(arena.get(700_000));
+        prefetch_all_lines(arena.first());
+        prefetch_first_line(arena.get(700_000));
     }
 }

@@ -46,7 +46,7 @@ struct PendingEvent {
 impl PendingEvent {
     /// (time, code) as one number: a single comparison.
     #[inline]
-    fn time_and_code_key(self) -> u128 {
+    fn sort_key(self) -> u128 {
         u128::from(self.time) << 64 | u128::from(self.code)
     }
 }
@@ -126,8 +126,8 @@ impl EventQueue {
 
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
-        let taken = self.lookahead.first_buffered_event().is_none() && self.open.is_empty();
-        taken && self.far.is_empty() && self.next_occupied_bucket() == u64::MAX
+        let taken = self.lookahead.first().is_none() && self.open.is_empty();
+        taken && self.far.is_empty() && self.next_occupied() == u64::MAX
     }
 
     /// The time of the last event taken from the queue.
@@ -163,22 +163,22 @@ impl EventQueue {
     fn push_outside_ring(&mut self, entry: PendingEvent) {
         let (time, now) = (Time(entry.time), Time(self.now));
         assert!(time >= now, "an event was scheduled at {time}, in the past of {now}");
-        self.insert_in_bucket_or_heap(entry);
+        self.insert(entry);
         if self.pushed >= WIDTH_REVIEW_INTERVAL {
-            self.adapt_bucket_width();
+            self.adapt_width();
         }
     }
 
-    fn insert_in_bucket_or_heap(&mut self, entry: PendingEvent) {
-        let entry = if self.lookahead.belongs_in_lookahead_buffer(entry) {
-            let Some(leaves) = self.lookahead.insert_in_lookahead_buffer(entry) else { return };
+    fn insert(&mut self, entry: PendingEvent) {
+        let entry = if self.lookahead.covers(entry) {
+            let Some(leaves) = self.lookahead.insert(entry) else { return };
             leaves
         } else {
             entry
         };
         let bucket = entry.time >> self.shift;
         if bucket < self.open_bucket || (bucket == self.open_bucket && self.is_open_bucket_sorted()) {
-            self.insert_in_open_bucket(entry);
+            self.insert_in_open(entry);
         } else if bucket - self.open_bucket < BUCKET_COUNT {
             self.insert_in_ring(bucket, entry);
         } else {
@@ -206,7 +206,7 @@ impl EventQueue {
             place.next = next;
             self.heads[slot] = free;
         } else {
-            self.insert_with_new_node(slot, entry);
+            self.insert_node(slot, entry);
         }
         self.occupied[slot / 64] |= 1 << (slot % 64);
     }
@@ -214,28 +214,28 @@ impl EventQueue {
     /// Puts an event in front of a list, with a newly allocated node.
     #[cold]
     #[inline(never)]
-    fn insert_with_new_node(&mut self, slot: usize, entry: PendingEvent) {
+    fn insert_node(&mut self, slot: usize, entry: PendingEvent) {
         let new = self.nodes.len() as u32;
         self.nodes.push(BucketListNode { entry, next: self.heads[slot] });
         self.heads[slot] = new;
     }
 
     #[inline]
-    fn insert_in_open_bucket(&mut self, entry: PendingEvent) {
+    fn insert_in_open(&mut self, entry: PendingEvent) {
         if self.open.len() >= CROWDED_BUCKET_LENGTH || self.far_bucket <= self.open_bucket {
-            self.insert_in_crowded_bucket(entry);
+            self.insert_in_crowded(entry);
         } else {
-            self.insert_in_open_bucket_sorted(entry);
+            self.insert_sorted(entry);
         }
     }
 
     /// Inserts an event into `open` in order, searching from the end.
     #[inline]
-    fn insert_in_open_bucket_sorted(&mut self, entry: PendingEvent) {
-        let key = entry.time_and_code_key();
+    fn insert_sorted(&mut self, entry: PendingEvent) {
+        let key = entry.sort_key();
         let mut place = self.open.len();
         self.open.push(entry);
-        while place > 0 && self.open[place - 1].time_and_code_key() < key {
+        while place > 0 && self.open[place - 1].sort_key() < key {
             self.open[place] = self.open[place - 1];
             place -= 1;
         }
@@ -249,19 +249,14 @@ impl EventQueue {
     /// Inserts into a crowded `open`, or one whose bucket has later events in the heap. All but the next few events after the new one move to the
     /// heap.
     #[inline(never)]
-    fn insert_in_crowded_bucket(&mut self, entry: PendingEvent) {
+    fn insert_in_crowded(&mut self, entry: PendingEvent) {
         let crowded = self.far_bucket <= self.open_bucket;
-        if crowded
-            && self
-                .far
-                .peek()
-                .is_some_and(|Reverse(first)| first.time_and_code_key() < entry.time_and_code_key())
-        {
+        if crowded && self.far.peek().is_some_and(|Reverse(first)| first.sort_key() < entry.sort_key()) {
             self.defer_to_heap(entry);
             return;
         }
         let later = self.open.len().checked_sub(CROWDED_BUCKET_LENGTH).map(|place| self.open[place]);
-        if later.is_some_and(|later| later.time_and_code_key() < entry.time_and_code_key()) {
+        if later.is_some_and(|later| later.sort_key() < entry.sort_key()) {
             // The event precedes more than `CROWDED_BUCKET_LENGTH` others. Moving all but half of that to the heap pays off over many insertions.
             let deferred = self.open.len() - CROWDED_BUCKET_LENGTH / 2;
             for place in 0..deferred {
@@ -271,7 +266,7 @@ impl EventQueue {
             self.defer_to_heap(entry);
             return;
         }
-        self.insert_in_open_bucket_sorted(entry);
+        self.insert_sorted(entry);
     }
 
     /// Moves an event of the open bucket that is later than all of `open` to the heap.
@@ -296,7 +291,7 @@ impl EventQueue {
     /// Takes the earliest event.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<(Time, u64)> {
-        debug_assert!(self.lookahead.first_buffered_event().is_none(), "events stand in line");
+        debug_assert!(self.lookahead.first().is_none(), "events stand in line");
         let entry = self.pop_from_buckets()?;
         self.now = entry.time;
         Some((Time(entry.time), entry.code))
@@ -307,7 +302,7 @@ impl EventQueue {
     pub fn pop_before(&mut self, end: Time) -> Option<(Time, u64)> {
         let entry = self.pop_from_buckets()?;
         if entry.time >= end.0 {
-            self.insert_in_bucket_or_heap(entry);
+            self.insert(entry);
             return None;
         }
         self.now = entry.time;
@@ -316,12 +311,12 @@ impl EventQueue {
 
     /// The time of the earliest event.
     pub fn next_event_time(&mut self) -> Option<Time> {
-        if let Some(first) = self.lookahead.first_buffered_event() {
+        if let Some(first) = self.lookahead.first() {
             return Some(Time(first.time));
         }
         if self.open.is_empty() {
             let entry = self.open_next_bucket()?;
-            self.insert_in_bucket_or_heap(entry);
+            self.insert(entry);
             return Some(Time(entry.time));
         }
         self.open.last().map(|entry| Time(entry.time))
@@ -330,9 +325,9 @@ impl EventQueue {
     /// Opens the next occupied bucket, or continues with the open one, and takes the first event.
     #[inline(always)]
     fn open_next_bucket(&mut self) -> Option<PendingEvent> {
-        let near = self.next_occupied_bucket();
+        let near = self.next_occupied();
         if near >= self.far_bucket {
-            return self.open_bucket_from_heap(near);
+            return self.open_from_heap(near);
         }
         self.open_bucket = near;
         let slot = (near & BUCKET_MASK) as usize;
@@ -340,18 +335,18 @@ impl EventQueue {
         let BucketListNode { entry, next } = self.nodes[head as usize];
         if next == NIL_NODE {
             // The usual case: the bucket has one event, which is returned directly.
-            self.free_bucket_list(slot, head);
+            self.free_list(slot, head);
             return Some(entry);
         }
         let second = self.nodes[next as usize];
         if second.next != NIL_NODE {
-            return Some(self.pop_earliest_of_bucket(slot));
+            return Some(self.pop_earliest(slot));
         }
         // Most buckets with several events have two: the bucket is emptied, and the later event waits in `open`.
         self.long += 1;
         self.gathered += 2;
-        self.free_bucket_list(slot, next);
-        let in_order = entry.time_and_code_key() <= second.entry.time_and_code_key();
+        self.free_list(slot, next);
+        let in_order = entry.sort_key() <= second.entry.sort_key();
         let (sooner, later) = if in_order { (entry, second.entry) } else { (second.entry, entry) };
         self.open.push(later);
         Some(sooner)
@@ -359,7 +354,7 @@ impl EventQueue {
 
     /// Takes the first event of a bucket with several: searches a short list, sorts a long one.
     #[inline(never)]
-    fn pop_earliest_of_bucket(&mut self, slot: usize) -> PendingEvent {
+    fn pop_earliest(&mut self, slot: usize) -> PendingEvent {
         let head = self.heads[slot];
         let BucketListNode { entry: mut first, next: mut index } = self.nodes[head as usize];
         // The first event so far, its predecessor, and the last node visited.
@@ -367,9 +362,9 @@ impl EventQueue {
         while let Some(BucketListNode { entry, next }) = self.nodes.get(index as usize) {
             length += 1;
             if length > LINEAR_SEARCH_MAX {
-                return self.sort_bucket_and_pop(slot);
+                return self.sort_and_pop(slot);
             }
-            if entry.time_and_code_key() < first.time_and_code_key() {
+            if entry.sort_key() < first.sort_key() {
                 (first, place, behind) = (*entry, index, last);
             }
             (last, index) = (index, *next);
@@ -387,20 +382,20 @@ impl EventQueue {
     }
 
     #[inline(never)]
-    fn sort_bucket_and_pop(&mut self, slot: usize) -> PendingEvent {
+    fn sort_and_pop(&mut self, slot: usize) -> PendingEvent {
         self.long += 1;
-        self.move_list_to_open_bucket(slot);
+        self.move_to_open(slot);
         self.gathered += self.open.len() as u32;
         let first = self.open.pop().expect("a bucket of several events has a first");
         if self.pushed >= WIDTH_REVIEW_INTERVAL {
-            self.adapt_bucket_width();
+            self.adapt_width();
         }
         first
     }
 
     /// Empties a bucket whose list ends with `last` and frees its nodes.
     #[inline]
-    fn free_bucket_list(&mut self, slot: usize, last: u32) {
+    fn free_list(&mut self, slot: usize, last: u32) {
         self.nodes[last as usize].next = self.free;
         self.free = std::mem::replace(&mut self.heads[slot], NIL_NODE);
         self.occupied[slot / 64] &= !(1 << (slot % 64));
@@ -408,7 +403,7 @@ impl EventQueue {
 
     /// Takes the next event from the heap; `None` if nothing is pending.
     #[cold]
-    fn open_bucket_from_heap(&mut self, near: u64) -> Option<PendingEvent> {
+    fn open_from_heap(&mut self, near: u64) -> Option<PendingEvent> {
         let bucket = self.far_bucket;
         if bucket == u64::MAX && self.far.is_empty() {
             return None;
@@ -419,7 +414,7 @@ impl EventQueue {
         self.open_bucket = self.open_bucket.max(bucket);
         // If the open bucket has a list, all its events follow those in the heap.
         if near == bucket && !crowded {
-            self.move_list_to_open_bucket((bucket & BUCKET_MASK) as usize);
+            self.move_to_open((bucket & BUCKET_MASK) as usize);
         }
         self.far_bucket = u64::MAX;
         let listed = self.open.len();
@@ -432,44 +427,44 @@ impl EventQueue {
             self.far.pop();
             self.open.push(entry);
         }
-        self.sort_open_bucket();
+        self.sort_open();
         self.open.pop()
     }
 
     /// Moves the list of one bucket, sorted, to `open`.
-    fn move_list_to_open_bucket(&mut self, slot: usize) {
+    fn move_to_open(&mut self, slot: usize) {
         let (mut index, mut last) = (self.heads[slot], NIL_NODE);
         while index != NIL_NODE {
             let BucketListNode { entry, next } = self.nodes[index as usize];
             if self.open.len() < INSERTION_SORT_MAX {
-                self.insert_in_open_bucket_sorted(entry);
+                self.insert_sorted(entry);
             } else {
                 self.open.push(entry);
             }
             (last, index) = (index, next);
         }
-        self.free_bucket_list(slot, last);
+        self.free_list(slot, last);
         if self.open.len() > INSERTION_SORT_MAX {
-            self.sort_open_bucket();
+            self.sort_open();
         }
     }
 
-    fn sort_open_bucket(&mut self) {
-        self.open.sort_unstable_by_key(|entry| Reverse(entry.time_and_code_key()));
+    fn sort_open(&mut self) {
+        self.open.sort_unstable_by_key(|entry| Reverse(entry.sort_key()));
     }
 
     /// Number of the first occupied bucket, starting with the open one; `u64::MAX` if the ring is empty.
     #[inline(always)]
-    fn next_occupied_bucket(&self) -> u64 {
+    fn next_occupied(&self) -> u64 {
         let start = self.open_bucket;
         let slot = (start & BUCKET_MASK) as usize;
         let here = self.occupied[slot / 64] >> (slot % 64);
-        if here != 0 { start + u64::from(here.trailing_zeros()) } else { self.next_occupied_in_other_words() }
+        if here != 0 { start + u64::from(here.trailing_zeros()) } else { self.next_occupied_elsewhere() }
     }
 
-    /// [`Self::next_occupied_bucket`] if the word of the open bucket has no occupied bucket.
+    /// [`Self::next_occupied`] if the word of the open bucket has no occupied bucket.
     #[inline(never)]
-    fn next_occupied_in_other_words(&self) -> u64 {
+    fn next_occupied_elsewhere(&self) -> u64 {
         let start = self.open_bucket;
         let word = (start & BUCKET_MASK) as usize / 64;
         // The words after this one, then around the ring up to and including it.

@@ -12,11 +12,11 @@ pub trait Model {
     /// Handles the event with code `event`.
     fn handle_event(&mut self, event: u64);
     /// Whether the model prefetches for upcoming events.
-    fn is_prefetching_enabled(&self) -> bool {
+    fn prefetches(&self) -> bool {
         false
     }
     /// Prefetches memory for upcoming events; never changes a result.
-    fn prefetch_for_upcoming_events(&mut self) {}
+    fn prefetch_upcoming(&mut self) {}
 }
 
 /// Progress of a run, for a callback.
@@ -70,14 +70,14 @@ pub struct EventTally {
 
 /// Handles the events of `model` before its end time.
 pub fn run_events<M: Model>(model: &mut M, tally: &mut EventTally) {
-    if model.is_prefetching_enabled() {
-        run_events_with_prefetching(model, tally);
+    if model.prefetches() {
+        run_prefetching(model, tally);
         return;
     }
     // Both counters stay in memory and are updated separately. Side by side the compiler would vectorise the additions, which takes more
     // instructions; held in registers it would spill and reload them for each event.
-    while let Some((now, event)) = pop_next_event_before_end(model) {
-        tally.fingerprint.add_event_hash(now, event);
+    while let Some((now, event)) = pop_before_end(model) {
+        tally.fingerprint.add_event(now, event);
         model.handle_event(event);
         tally.events += 1;
     }
@@ -85,19 +85,19 @@ pub fn run_events<M: Model>(model: &mut M, tally: &mut EventTally) {
 
 /// [`run_events`] with prefetching.
 #[inline(never)]
-fn run_events_with_prefetching<M: Model>(model: &mut M, tally: &mut EventTally) {
+fn run_prefetching<M: Model>(model: &mut M, tally: &mut EventTally) {
     loop {
         let end = model.end_time();
-        let Some((now, event)) = model.event_queue().pop_lookahead_event_before(end) else { break };
-        tally.fingerprint.add_event_hash(now, event);
-        model.prefetch_for_upcoming_events();
+        let Some((now, event)) = model.event_queue().pop_lookahead_before(end) else { break };
+        tally.fingerprint.add_event(now, event);
+        model.prefetch_upcoming();
         model.handle_event(event);
         tally.events += 1;
     }
 }
 
 #[inline(always)]
-fn pop_next_event_before_end<M: Model>(model: &mut M) -> Option<(Time, u64)> {
+fn pop_before_end<M: Model>(model: &mut M) -> Option<(Time, u64)> {
     let end = model.end_time();
     model.event_queue().pop_before(end)
 }

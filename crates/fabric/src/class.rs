@@ -47,7 +47,7 @@ impl ClassPolicy {
             codel,
             trim_to: queue
                 .trims_packets()
-                .then(|| priority_of_trimmed_headers(&settings.transports, priority))
+                .then(|| trimmed_priority(&settings.transports, priority))
                 .flatten(),
             alpha: class.and_then(|class| class.alpha).unwrap_or(alpha),
             reserved: class.and_then(|class| class.reserved).unwrap_or(reserved).0,
@@ -61,7 +61,7 @@ impl ClassPolicy {
     }
 
     /// Whether the marker must see every arrival, and not only packets that meet a long queue.
-    pub(crate) fn needs_work_at_every_arrival(&self) -> bool {
+    pub(crate) fn needs_every_arrival(&self) -> bool {
         let asked = match self.marker.inspected_packets() {
             InspectedPackets::Waiting | InspectedPackets::All | InspectedPackets::CountedDepartures => true,
             // Each port then has its own threshold, so the class has none.
@@ -80,17 +80,17 @@ impl ClassPolicy {
     }
 
     /// Whether a departing packet needs work beyond FIFO: by the discipline or the marker.
-    pub(crate) fn needs_work_at_departure(&self) -> bool {
+    pub(crate) fn needs_departure_work(&self) -> bool {
         let asked = matches!(
             self.marker.inspected_packets(),
             InspectedPackets::Departures | InspectedPackets::AllDepartures
         );
-        asked || self.needs_work_at_every_arrival() || self.queue.reorders_packets()
+        asked || self.needs_every_arrival() || self.queue.reorders_packets()
     }
 }
 
 /// Where a class sends the headers of trimmed packets: the priority of control packets of the transport that uses the class.
-fn priority_of_trimmed_headers(transports: &[TransportSettings], priority: Priority) -> Option<Priority> {
+fn trimmed_priority(transports: &[TransportSettings], priority: Priority) -> Option<Priority> {
     let uses = transports.iter().filter(|transport| transport.priority == priority);
     uses.filter_map(TransportSettings::rdma).find(|rdma| rdma.pair.unordered).map(|rdma| rdma.cnp_priority)
 }

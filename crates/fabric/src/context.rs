@@ -67,7 +67,7 @@ impl Context {
             hosts_of_flow: Vec::new(),
             hosts_of_parts: Vec::new(),
             handed_over: None,
-            covers: plan.reservations.covers && !plan.has_one_way_flow_control(),
+            covers: plan.reservations.covers && !plan.has_one_way_pause(),
             settings: Arc::clone(settings),
             plan: Arc::clone(plan),
         }
@@ -82,18 +82,17 @@ impl Context {
     /// Schedules `event` at `at`.
     #[inline(always)]
     pub(crate) fn schedule_event(&mut self, at: Time, event: Event) {
-        self.queue.push(at, event.encode_event());
+        self.queue.push(at, event.encode());
     }
 
     /// Schedules the arrival of the first frame on the wire from `port`. [`ArrivalTieBreaker`] orders simultaneous arrivals.
     #[inline(always)]
     pub(crate) fn schedule_arrival(&mut self, at: Time, port: PortId) {
-        self.queue
-            .push(at, Event::encode_arrival_with_tie_bits(port, self.ties.tie_bits_of_arrival(at, port)));
+        self.queue.push(at, Event::encode_arrival(port, self.ties.tie_bits(at, port)));
     }
 
     /// Reports an event of an endpoint to the traffic. The window ends when the traffic acts on it.
-    pub(crate) fn report_endpoint_event(&mut self, endpoint_key: u32, event: EndpointEvent) {
+    pub(crate) fn report_event(&mut self, endpoint_key: u32, event: EndpointEvent) {
         let (at, window) = (self.now(), self.plan.window);
         let EndpointReportOutbox { reports, end, reaction } = &mut self.outgoing;
         reports.push(EndpointReport { at, endpoint_key, event });
@@ -114,12 +113,12 @@ impl Context {
     /// Reports a lost datagram to its flow. Lost segments are not reported, because TCP detects them.
     pub(crate) fn report_datagram_loss(&mut self, index: PacketId) {
         if let FrameContent::Datagram { to, len, .. } = self.packets[index].content {
-            self.report_endpoint_event(to, EndpointEvent::Lost(u32::from(len)));
+            self.report_event(to, EndpointEvent::Lost(u32::from(len)));
         }
     }
 
     /// The host at an endpoint key (flow * 2 + side). Known only if QCN is on.
-    pub(crate) fn host_of_endpoint_key(&self, endpoint_key: u32) -> NodeId {
+    pub(crate) fn endpoint_host(&self, endpoint_key: u32) -> NodeId {
         let (flow, side) = (endpoint_key / 2, (endpoint_key & 1) as usize);
         let hosts = match flow.checked_sub(FIRST_PART) {
             None => self.hosts_of_flow[flow as usize],
@@ -134,7 +133,7 @@ impl Context {
     }
 
     /// A lossless packet exceeded the headroom. Panics if the headroom covers the link, because this is then a bug.
-    pub(crate) fn panic_on_unexpected_headroom_drop(&self, packet: &Packet) {
+    pub(crate) fn check_headroom_drop(&self, packet: &Packet) {
         assert!(
             !self.covers,
             "a lossless packet was dropped although the headroom covers its link: at {}, port {}, class {}",

@@ -63,7 +63,7 @@ impl QcnRateLimiterId {
 
     /// Packs the identifier into one number.
     #[inline]
-    pub(crate) fn pack_limiter_id(self) -> u64 {
+    pub(crate) fn pack(self) -> u64 {
         debug_assert!(
             self.nic_queue.0 < 1 << Self::NIC_QUEUE_BITS,
             "a NIC has sixteen million queues at most"
@@ -71,7 +71,7 @@ impl QcnRateLimiterId {
         u64::from(self.host.0) << Self::NIC_QUEUE_BITS | u64::from(self.nic_queue.0)
     }
 
-    fn unpack_limiter_id(index: u64) -> QcnRateLimiterId {
+    fn unpack(index: u64) -> QcnRateLimiterId {
         let queue = index & ((1 << Self::NIC_QUEUE_BITS) - 1);
         QcnRateLimiterId {
             host: HostId((index >> Self::NIC_QUEUE_BITS) as u32),
@@ -95,7 +95,7 @@ const EVENT_KIND_SHIFT: u32 = 56;
 impl Event {
     /// The code that the event queue orders by; for an arrival without tie bits.
     #[inline(always)]
-    pub(crate) fn encode_event(self) -> u64 {
+    pub(crate) fn encode(self) -> u64 {
         let (kind, index) = match self {
             Event::TxDone(port) => (0, port.0),
             Event::Arrive(port) => (1, port.0),
@@ -108,8 +108,8 @@ impl Event {
             Event::Order(end) => (8, end),
             Event::HostDrain(host) => (32, host.0),
             Event::Interrupt(port) => (33, port.0),
-            Event::RateRelease(limiter) => return 34 << EVENT_KIND_SHIFT | limiter.pack_limiter_id(),
-            Event::RateTimer(limiter) => return 35 << EVENT_KIND_SHIFT | limiter.pack_limiter_id(),
+            Event::RateRelease(limiter) => return 34 << EVENT_KIND_SHIFT | limiter.pack(),
+            Event::RateTimer(limiter) => return 35 << EVENT_KIND_SHIFT | limiter.pack(),
             Event::Watchdog(slot) => (36, slot.0),
             Event::PauseStorm(number) => (37, number),
             Event::HoldTimer(HeldFlowId { switch, to }) => {
@@ -124,16 +124,15 @@ impl Event {
 
     /// The code of [`Event::Arrive`] with tie bits between ports (`ties.rs`) in bits 32 to 55.
     #[inline(always)]
-    pub(crate) fn encode_arrival_with_tie_bits(port: PortId, tie: u64) -> u64 {
+    pub(crate) fn encode_arrival(port: PortId, tie: u64) -> u64 {
         debug_assert_eq!(tie & !(0xff_ffff << 32), 0, "a tie is between kind and port");
-        Event::Arrive(port).encode_event() | tie
+        Event::Arrive(port).encode() | tie
     }
 
     /// The endpoint key, if it is a deadline of an endpoint.
     #[inline(always)]
-    pub(crate) fn decode_timer_event(code: u64) -> Option<u32> {
-        (code >> EVENT_KIND_SHIFT == Event::Timer(0).encode_event() >> EVENT_KIND_SHIFT)
-            .then_some(code as u32)
+    pub(crate) fn decode_timer(code: u64) -> Option<u32> {
+        (code >> EVENT_KIND_SHIFT == Event::Timer(0).encode() >> EVENT_KIND_SHIFT).then_some(code as u32)
     }
 
     /// Decodes the event if it is a departure or an arrival, the two events of every hop.
@@ -148,14 +147,14 @@ impl Event {
 
     /// Whether it is a departure, whether it is an arrival, and its port, without a branch.
     #[inline(always)]
-    pub(crate) fn decode_port_event_without_branch(code: u64) -> (bool, bool, PortId) {
+    pub(crate) fn decode_port_branchless(code: u64) -> (bool, bool, PortId) {
         let kind = code >> EVENT_KIND_SHIFT;
         (kind == 0, kind == 1, PortId(code as u32))
     }
 
-    /// Decodes a code of [`Event::encode_event`].
+    /// Decodes a code of [`Event::encode`].
     #[inline(always)]
-    pub(crate) fn decode_event(code: u64) -> Event {
+    pub(crate) fn decode(code: u64) -> Event {
         let index = code as u32;
         match code >> EVENT_KIND_SHIFT {
             0 => Event::TxDone(PortId(index)),
@@ -169,10 +168,8 @@ impl Event {
             8 => Event::Order(index),
             32 => Event::HostDrain(HostId(index)),
             33 => Event::Interrupt(PortId(index)),
-            34 => {
-                Event::RateRelease(QcnRateLimiterId::unpack_limiter_id(code & ((1 << EVENT_KIND_SHIFT) - 1)))
-            }
-            35 => Event::RateTimer(QcnRateLimiterId::unpack_limiter_id(code & ((1 << EVENT_KIND_SHIFT) - 1))),
+            34 => Event::RateRelease(QcnRateLimiterId::unpack(code & ((1 << EVENT_KIND_SHIFT) - 1))),
+            35 => Event::RateTimer(QcnRateLimiterId::unpack(code & ((1 << EVENT_KIND_SHIFT) - 1))),
             36 => Event::Watchdog(SlotId(index)),
             37 => Event::PauseStorm(index),
             38 => {
@@ -211,18 +208,17 @@ mod tests {
             Event::External,
         ];
         for event in all {
-            assert_eq!(Event::decode_event(event.encode_event()), event);
+            assert_eq!(Event::decode(event.encode()), event);
         }
-        assert!(all.windows(2).all(|pair| pair[0].encode_event() < pair[1].encode_event()));
-        let late = Event::encode_arrival_with_tie_bits(PortId(3), 0xff_ffff << 32);
+        assert!(all.windows(2).all(|pair| pair[0].encode() < pair[1].encode()));
+        let late = Event::encode_arrival(PortId(3), 0xff_ffff << 32);
         assert_eq!(
-            (Event::decode_event(late), Event::decode_port_event(late)),
+            (Event::decode(late), Event::decode_port_event(late)),
             (Event::Arrive(PortId(3)), Some(Event::Arrive(PortId(3))))
         );
-        assert_eq!(Event::decode_port_event_without_branch(late), (false, true, PortId(3)));
+        assert_eq!(Event::decode_port_branchless(late), (false, true, PortId(3)));
         assert!(
-            Event::TxDone(PortId(u32::MAX)).encode_event() < late
-                && late < Event::PauseEffect(PortId(0)).encode_event()
+            Event::TxDone(PortId(u32::MAX)).encode() < late && late < Event::PauseEffect(PortId(0)).encode()
         );
     }
 }

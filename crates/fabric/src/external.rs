@@ -20,49 +20,38 @@ pub trait ExternalStack: fmt::Debug + Send {
     /// Whether a host belongs to it.
     fn owns_host(&self, host: NodeId) -> bool;
     /// When it acts next by itself; `None` if it waits for the network.
-    fn next_stack_event_time(&self) -> Option<Time>;
+    fn next_event_time(&self) -> Option<Time>;
     /// Acts at `now`. Nothing reaches it before `until`, so it may run ahead as long as nothing leaves it.
     ///
     /// # Errors
     /// If the stack has failed.
-    fn run_stack_until(&mut self, now: Time, until: Time) -> Result<(), ExternalStackFailure>;
-    /// A frame has arrived at a host. It acts on it at `next_stack_event_time`.
+    fn run_until(&mut self, now: Time, until: Time) -> Result<(), ExternalStackFailure>;
+    /// A frame has arrived at a host. It acts on it at `next_event_time`.
     ///
     /// # Errors
     /// If the stack has failed.
-    fn put_frame_into_receive_ring(
-        &mut self,
-        host: NodeId,
-        frame: &[u8],
-        now: Time,
-    ) -> Result<(), ExternalStackFailure>;
+    fn receive_frame(&mut self, host: NodeId, frame: &[u8], now: Time) -> Result<(), ExternalStackFailure>;
     /// The next frame in the transmit ring of a host.
     ///
     /// # Errors
     /// If the stack has failed.
-    fn take_frame_of_transmit_ring(
+    fn take_frame(
         &mut self,
         host: NodeId,
         now: Time,
     ) -> Result<Option<ExternalStackFrame>, ExternalStackFailure>;
     /// Hosts that have put frames into rings that were empty, since this was last read.
-    fn take_hosts_with_frames_to_send(&mut self) -> Vec<NodeId>;
-    /// What the application at an endpoint key (flow * 2 + side) does now. It acts on it at `next_stack_event_time`.
-    fn execute_application_order(
-        &mut self,
-        host: NodeId,
-        endpoint_key: u32,
-        order: &ExternalStackOrder,
-        now: Time,
-    );
+    fn take_ready_hosts(&mut self) -> Vec<NodeId>;
+    /// What the application at an endpoint key (flow * 2 + side) does now. It acts on it at `next_event_time`.
+    fn execute_order(&mut self, host: NodeId, endpoint_key: u32, order: &ExternalStackOrder, now: Time);
     /// What applications report since this was last read.
-    fn take_application_reports(&mut self) -> Vec<(u32, ExternalStackReport)>;
+    fn take_reports(&mut self) -> Vec<(u32, ExternalStackReport)>;
     /// Whether programs of the user still run in it.
     fn has_running_programs(&self) -> bool;
     /// Samples of its sockets and counters since this was last read.
-    fn take_external_stack_samples(&mut self) -> ExternalStackSamples;
+    fn take_stack_samples(&mut self) -> ExternalStackSamples;
     /// What a person should know after the run.
-    fn external_stack_warnings(&self) -> Vec<String>;
+    fn stack_warnings(&self) -> Vec<String>;
     /// Reports what all ends have counted: the run is over at `now`.
     ///
     /// # Errors
@@ -230,7 +219,7 @@ pub struct ExternalStackFrame {
 const ETHERNET: usize = 14;
 
 /// Sets the ECN field of an untagged IPv4 frame to CE, and its header checksum (RFC 1624).
-pub(crate) fn mark_ce_in_ipv4_frame(frame: &mut FrameBytes) {
+pub(crate) fn mark_ce(frame: &mut FrameBytes) {
     let Some(header) = frame.get_mut(ETHERNET..ETHERNET + 20) else { return };
     let word = |header: &[u8], at: usize| u32::from(u16::from_be_bytes([header[at], header[at + 1]]));
     let before = word(header, 0);
@@ -266,7 +255,7 @@ mod tests {
     fn a_mark_keeps_the_checksum_valid() {
         let mut frame = frame();
         assert!(is_valid(&frame[14..34]));
-        mark_ce_in_ipv4_frame(&mut frame);
+        mark_ce(&mut frame);
         assert_eq!(frame[15] & 3, 3);
         assert!(is_valid(&frame[14..34]));
     }

@@ -153,23 +153,19 @@ impl FailureSchedule {
     }
 
     /// Time of the next change.
-    pub(crate) fn next_network_change_time(&self) -> Option<Time> {
+    pub(crate) fn next_change_time(&self) -> Option<Time> {
         self.due.first().map(|(time, _)| *time)
     }
 
     /// Takes the next change that is due at `now`.
-    pub(crate) fn take_due_network_change(
-        &mut self,
-        topology: &Topology,
-        now: Time,
-    ) -> Option<LinkOrRouteChange> {
-        self.next_network_change_time().filter(|time| *time <= now)?;
+    pub(crate) fn take_due_change(&mut self, topology: &Topology, now: Time) -> Option<LinkOrRouteChange> {
+        self.next_change_time().filter(|time| *time <= now)?;
         let (_, due) = self.due.pop_first()?;
         let number = match due {
             ScheduledLinkChange::Failure(number) => number,
             ScheduledLinkChange::Reroute(_) => {
-                let routes = self.compute_routes_without_failed_links(topology);
-                return Some(LinkOrRouteChange::Reroute(routes, self.reach_of_host_ports(topology)));
+                let routes = self.compute_routes(topology);
+                return Some(LinkOrRouteChange::Reroute(routes, self.host_port_reach(topology)));
             }
             ScheduledLinkChange::Silence(link, begins) => {
                 if begins {
@@ -178,8 +174,8 @@ impl FailureSchedule {
                     self.silent.remove(&link);
                 }
                 self.due.insert((now, ScheduledLinkChange::HostLooks(link)));
-                let routes = self.compute_routes_without_failed_links(topology);
-                return Some(LinkOrRouteChange::Reroute(routes, self.reach_of_host_ports(topology)));
+                let routes = self.compute_routes(topology);
+                return Some(LinkOrRouteChange::Reroute(routes, self.host_port_reach(topology)));
             }
             ScheduledLinkChange::HostLooks(link) => {
                 return Some(LinkOrRouteChange::HostPort(self.host_ports[&link].port, self.is_down(link)));
@@ -216,7 +212,7 @@ impl FailureSchedule {
     }
 
     /// The nodes of ports of hosts with several, and how the network reaches them.
-    fn reach_of_host_ports(&self, topology: &Topology) -> Vec<(NodeId, PortReach)> {
+    fn host_port_reach(&self, topology: &Topology) -> Vec<(NodeId, PortReach)> {
         self.host_ports.iter().map(|(link, of)| (of.port, self.reach(topology, *link, *of))).collect()
     }
 
@@ -255,7 +251,7 @@ impl FailureSchedule {
     }
 
     /// Shortest paths without the links that are down; over peer links only where no other path is left.
-    fn compute_routes_without_failed_links(&self, topology: &Topology) -> Arc<NextHops> {
+    fn compute_routes(&self, topology: &Topology) -> Arc<NextHops> {
         let between_switches = |link: &LinkId| {
             let ends = topology.links()[*link].ends;
             ends.iter().all(|end| topology.nodes()[*end].kind == NodeKind::Switch)

@@ -152,7 +152,7 @@ pub struct FlowRecord {
 
 impl FlowRecord {
     /// The record of a flow at its start; `ideal` is its completion time in an idle network.
-    pub fn new_at_flow_start(spec: FlowSpec, ideal: Span, now: Time) -> FlowRecord {
+    pub fn new(spec: FlowSpec, ideal: Span, now: Time) -> FlowRecord {
         FlowRecord {
             spec,
             status: FlowStatus::Running,
@@ -190,7 +190,7 @@ pub struct RdmaCounts {
 
 impl RdmaCounts {
     /// Adds other counts.
-    pub(crate) fn merge_rdma_counts(&mut self, other: &RdmaCounts) {
+    pub(crate) fn merge(&mut self, other: &RdmaCounts) {
         self.cnps_sent += other.cnps_sent;
         self.cnps_received += other.cnps_received;
         self.repeats_by_nak += other.repeats_by_nak;
@@ -215,13 +215,13 @@ pub struct DatagramCounts {
 }
 
 impl DatagramCounts {
-    pub(crate) fn count_lost_datagram(&mut self, bytes: u32) {
+    pub(crate) fn count_lost(&mut self, bytes: u32) {
         self.lost += 1;
         self.lost_bytes += u64::from(bytes);
     }
 
     /// Adds other counts.
-    pub(crate) fn merge_datagram_counts(&mut self, other: &DatagramCounts) {
+    pub(crate) fn merge(&mut self, other: &DatagramCounts) {
         self.sent += other.sent;
         self.sent_bytes += other.sent_bytes;
         self.delivered += other.delivered;
@@ -235,8 +235,8 @@ impl DatagramCounts {
 /// The traffic keeps one pending time per workload: the next start. Flows are pulled in order of their start times.
 pub trait Workload: std::fmt::Debug + Send {
     /// Start time of the next flow, if known. Called again after `next_flow` and `on_flow_finished`.
-    fn next_flow_start_time(&self) -> Option<Time>;
-    /// The next flow; called at `next_flow_start_time`.
+    fn next_start_time(&self) -> Option<Time>;
+    /// The next flow; called at `next_start_time`.
     fn next_flow(&mut self) -> FlowSpec;
     /// Whether start times of flows do not depend on completions. Such a workload may learn of completions late (`on_flow_finished`), and its network
     /// can be divided among threads; any other workload reacts to a completion at once ([`Settings::reaction`](crate::Settings::reaction)).
@@ -246,8 +246,8 @@ pub trait Workload: std::fmt::Debug + Send {
     /// A flow of this workload has ended at `now`; closed loops and multi-stage jobs start their next flow. The record does not yet contain all
     /// counters of its endpoints.
     fn on_flow_finished(&mut self, _flow: &FlowRecord, _now: Time) {}
-    /// Called at `next_flow_start_time` of a message workload, which must set a later next start.
-    fn on_message_start_time(&mut self, _now: Time) {}
+    /// Called at `next_start_time` of a message workload, which must set a later next start.
+    fn on_start_time(&mut self, _now: Time) {}
     /// The next message to send; called after every other call until it returns `None`.
     fn next_message(&mut self) -> Option<ApplicationMessage> {
         None
@@ -257,11 +257,11 @@ pub trait Workload: std::fmt::Debug + Send {
     /// The last byte of a message with `notify` has been sent; reported at the next acknowledgement.
     fn on_message_sent(&mut self, _token: u32, _now: Time) {}
     /// Whether no further message will follow, so that its connections close.
-    fn has_sent_all_messages(&self) -> bool {
+    fn has_sent_all(&self) -> bool {
         false
     }
     /// The workload as `Any`, for results that need its type at the end of a run.
-    fn workload_as_any(&self) -> Option<&dyn std::any::Any> {
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
         None
     }
     /// Takes the completed jobs (partition-aggregate).

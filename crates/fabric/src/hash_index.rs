@@ -71,7 +71,7 @@ pub fn bucket_owners(weights: &[u64], buckets: u32) -> Vec<usize> {
 }
 
 /// The same when only the next hops `left`, ascending, are left of all: they share the buckets of the lost ones in proportion to their weights.
-pub fn bucket_owners_after_loss(weights: &[u64], left: &[usize], buckets: u32) -> Vec<usize> {
+pub fn owners_after_loss(weights: &[u64], left: &[usize], buckets: u32) -> Vec<usize> {
     let mut owners = bucket_owners(weights, buckets);
     let lost: Vec<usize> = (0..owners.len()).filter(|bucket| !left.contains(&owners[*bucket])).collect();
     let of_left: Vec<u64> = left.iter().map(|hop| weights[*hop]).collect();
@@ -143,7 +143,7 @@ mod tests {
         let before = bucket_owners(&[1; 5], 60);
         for lost in 0..5 {
             let left: Vec<usize> = (0..5).filter(|hop| *hop != lost).collect();
-            let after = bucket_owners_after_loss(&[1; 5], &left, 60);
+            let after = owners_after_loss(&[1; 5], &left, 60);
             let moved: Vec<usize> = (0..60).filter(|bucket| before[*bucket] != after[*bucket]).collect();
             assert_eq!(moved.len(), 12);
             assert!(moved.iter().all(|bucket| before[*bucket] == lost));
@@ -152,7 +152,7 @@ mod tests {
             }
         }
         // Two losses at once: 24 buckets over three.
-        let after = bucket_owners_after_loss(&[1; 5], &[0, 2, 4], 60);
+        let after = owners_after_loss(&[1; 5], &[0, 2, 4], 60);
         assert!([0, 2, 4].iter().all(|hop| after.iter().filter(|owner| *owner == hop).count() == 20));
     }
 

@@ -41,7 +41,7 @@ pub struct LinkHeadroom {
 impl LinkHeadroom {
     /// For a link without jitter. Data arrive by `data`, pause frames leave by `back`. `max_frame`: largest frame without preamble and gap, bytes;
     /// `lossless`: number of lossless classes.
-    pub fn compute_headroom_for_link(
+    pub fn new(
         data: Channel,
         back: Channel,
         max_frame: u32,
@@ -63,13 +63,13 @@ impl LinkHeadroom {
             arriving: Bytes::ZERO,
             crossing: Bytes(u64::from(max_frame) - 1),
         };
-        terms.compute_bytes_arriving_after_xoff(data.rate, overhead);
+        terms.compute_bytes_after_xoff(data.rate, overhead);
         terms
     }
 
     /// Adds jitter: up to `jitter` for the data, sent at `rate`, and up to `jitter_back` for pause frames.
     #[must_use]
-    pub fn with_jitter_added(
+    pub fn with_jitter(
         mut self,
         jitter: Span,
         jitter_back: Span,
@@ -77,11 +77,11 @@ impl LinkHeadroom {
         overhead: FrameOverhead,
     ) -> LinkHeadroom {
         (self.jitter, self.jitter_back) = (jitter, jitter_back);
-        self.compute_bytes_arriving_after_xoff(rate, overhead);
+        self.compute_bytes_after_xoff(rate, overhead);
         self
     }
 
-    fn compute_bytes_arriving_after_xoff(&mut self, rate: BitRate, overhead: FrameOverhead) {
+    fn compute_bytes_after_xoff(&mut self, rate: BitRate, overhead: FrameOverhead) {
         // Preambles and gaps do not reach the buffer; full frames have the smallest share of them.
         let (wire, frame) = (rate.bytes_in(self.headroom_time()).0 + 1, self.crossing.0 + 1);
         self.arriving = Bytes((wire * frame).div_ceil(frame + u64::from(overhead.gap)));
@@ -90,7 +90,7 @@ impl LinkHeadroom {
     /// Makes room for outer headers: a switch accounts a packet with the header of the tunnel that it sends it into.
     fn add_outer_headers(&mut self, rate: BitRate, overhead: FrameOverhead) {
         let wire = rate.bytes_in(self.headroom_time()).0 + 1;
-        let smallest = u64::from(overhead.frame_size_of_ip_packet(MIN_DATAGRAM_BYTES, Priority::default()));
+        let smallest = u64::from(overhead.frame_size(MIN_DATAGRAM_BYTES, Priority::default()));
         let accounted = smallest + u64::from(DualTorSettings::HEADER_BYTES);
         self.arriving = Bytes((wire * accounted).div_ceil(smallest + u64::from(overhead.gap)));
     }
@@ -102,7 +102,7 @@ impl LinkHeadroom {
     }
 
     /// Maximum additional delay of a renewing pause frame relative to the first one: a frame in service, other pause frames and jitter.
-    pub fn max_pause_renewal_delay(&self) -> Span {
+    pub fn max_renewal_delay(&self) -> Span {
         self.frame_ahead + self.pause_frames + self.jitter_back
     }
 
@@ -164,10 +164,7 @@ impl BufferReservations {
         let limited =
             plan.lossless != 0 || matches!(plan.settings.buffer, BufferPolicy::IdealOutputQueued(_));
         let mut reservations = BufferReservations {
-            limits: IndexVec::filled(
-                PauseThresholds::default(),
-                if limited { plan.class_slot_count() } else { 0 },
-            ),
+            limits: IndexVec::filled(PauseThresholds::default(), if limited { plan.slot_count() } else { 0 }),
             pools: vec![[0; 2]; plan.switches.len()],
             headroom_pools: vec![u64::MAX; plan.switches.len()],
             covers: !plan.tunnels_lose_lossless(),
@@ -178,19 +175,19 @@ impl BufferReservations {
         let shared = plan.headroom_pool_settings();
         let mut headrooms: Vec<Vec<u64>> = vec![Vec::new(); plan.switches.len()];
         for port in plan.all_ports().filter(|port| plan.has_ingress_account(*port)) {
-            let switch = plan.switch_id_of_node(plan.topology.peer(port)).map(|switch| switch.0 as usize);
+            let switch = plan.switch_id(plan.topology.peer(port)).map(|switch| switch.0 as usize);
             for class in 0..plan.priorities.len() as u8 {
-                let (slot, pool) = (plan.slot_of_class(port, class), plan.buffer_pool_index_of_class(class));
+                let (slot, pool) = (plan.slot(port, class), plan.pool_index(class));
                 let mut take = |bytes: u64| switch.map(|switch| taken[switch][pool] += bytes);
                 take(plan.policies[usize::from(class)].reserved);
                 // With link pause a link has one account, that of class 0.
-                if plan.is_class_lossless(class) && class & plan.account_mask == class {
-                    let (limits, needed) = plan.compute_pause_thresholds_and_headroom(port, class);
+                if plan.is_lossless(class) && class & plan.account_mask == class {
+                    let (limits, needed) = plan.thresholds_and_headroom(port, class);
                     if limits.headroom < needed.headroom_bytes().0 {
                         short.push((port, limits.headroom, needed.headroom_bytes()));
                     }
-                    if plan.pause_duration_unless_renewed(port) / 2 < needed.max_pause_renewal_delay() {
-                        late.push((port, needed.max_pause_renewal_delay()));
+                    if plan.pause_duration(port) / 2 < needed.max_renewal_delay() {
+                        late.push((port, needed.max_renewal_delay()));
                     }
                     match (shared, switch) {
                         (Some(_), Some(switch)) => headrooms[switch].push(limits.headroom),
@@ -200,23 +197,23 @@ impl BufferReservations {
                 } else if let (BufferPolicy::IdealOutputQueued(buffer), Some(_)) =
                     (plan.settings.buffer, switch)
                 {
-                    reservations.limits[slot] = PauseThresholds::thresholds_for_lossy_ingress(buffer.size);
+                    reservations.limits[slot] = PauseThresholds::for_lossy_ingress(buffer.size);
                 }
             }
         }
         if let Some(pool) = shared {
-            reservations.add_headroom_pool_per_switch(plan, pool, headrooms, &mut taken);
+            reservations.add_headroom_pools(plan, pool, headrooms, &mut taken);
         }
         if let BufferPolicy::Shared(_) = plan.settings.buffer {
             reservations.compute_shared_pools(plan, &taken);
         }
-        reservations.warn_of_short_headroom(plan, &short);
-        reservations.warn_of_late_pause_renewal(plan, &late);
+        reservations.warn_short_headroom(plan, &short);
+        reservations.warn_late_renewal(plan, &late);
         reservations
     }
 
     /// Adds a headroom pool per switch for these headrooms.
-    fn add_headroom_pool_per_switch(
+    fn add_headroom_pools(
         &mut self,
         plan: &NetworkPlan,
         pool: HeadroomPoolSettings,
@@ -248,10 +245,10 @@ impl BufferReservations {
                 suffices_for,
             });
         }
-        self.warn_of_short_headroom_pool(plan);
+        self.warn_short_pool(plan);
     }
 
-    fn warn_of_short_headroom_pool(&mut self, plan: &NetworkPlan) {
+    fn warn_short_pool(&mut self, plan: &NetworkPlan) {
         let short: Vec<&SwitchHeadroomPool> =
             self.pooled.iter().filter(|pool| pool.size < pool.needed).collect();
         let Some(worst) = short.iter().min_by_key(|pool| (pool.suffices_for, pool.switch)) else { return };
@@ -269,9 +266,9 @@ impl BufferReservations {
 
     /// Computes the shared pools after subtracting headroom and reserved bytes (`taken`, by switch and pool).
     fn compute_shared_pools(&mut self, plan: &NetworkPlan, taken: &[[u64; 2]]) {
-        let lossy = plan.settings.buffer.egress_lossy_pool_size().unwrap_or(Bytes::ZERO).0;
+        let lossy = plan.settings.buffer.lossy_pool_size().unwrap_or(Bytes::ZERO).0;
         for ((node, pools), taken) in plan.switches.iter().zip(&mut self.pools).zip(taken) {
-            let size = plan.buffer_size_of_switch(*node).0;
+            let size = plan.buffer_size(*node).0;
             let sizes = [size.saturating_sub(lossy), lossy.min(size)];
             for ((pool, size), taken) in pools.iter_mut().zip(sizes).zip(taken) {
                 *pool = size.saturating_sub(*taken);
@@ -288,7 +285,7 @@ impl BufferReservations {
         }
     }
 
-    fn warn_of_short_headroom(&mut self, plan: &NetworkPlan, short: &[(PortId, u64, Bytes)]) {
+    fn warn_short_headroom(&mut self, plan: &NetworkPlan, short: &[(PortId, u64, Bytes)]) {
         let Some((port, headroom, needed)) = short.first() else { return };
         self.covers = false;
         self.warnings.push(format!(
@@ -301,7 +298,7 @@ impl BufferReservations {
         ));
     }
 
-    fn warn_of_late_pause_renewal(&mut self, plan: &NetworkPlan, late: &[(PortId, Span)]) {
+    fn warn_late_renewal(&mut self, plan: &NetworkPlan, late: &[(PortId, Span)]) {
         let Some((port, renewal)) = late.first() else { return };
         self.covers = false;
         self.warnings.push(format!(
@@ -309,7 +306,7 @@ impl BufferReservations {
              come {renewal} late, behind others on the way back ({} like this): the pause can run out and lossless \
              packets can be dropped; ask for more quanta",
             plan.topology.port_name(*port),
-            plan.pause_duration_unless_renewed(*port),
+            plan.pause_duration(*port),
             counted(late.len(), "port")
         ));
     }
@@ -322,12 +319,12 @@ impl NetworkPlan {
     }
 
     /// A switch whose headroom and reserved bytes leave no shared buffer, and their sum.
-    pub fn switch_with_overcommitted_buffer(&self) -> Option<(NodeId, Bytes)> {
+    pub fn overcommitted_switch(&self) -> Option<(NodeId, Bytes)> {
         self.reservations.overcommitted
     }
 
     /// Headroom pools by switch; empty if each (port, priority) has its own headroom.
-    pub fn switch_headroom_pools(&self) -> &[SwitchHeadroomPool] {
+    pub fn headroom_pools(&self) -> &[SwitchHeadroomPool] {
         &self.reservations.pooled
     }
 
@@ -339,57 +336,49 @@ impl NetworkPlan {
 
     /// Needed and configured headroom of every lossless ingress of switches.
     pub fn headroom_reports(&self) -> Vec<HeadroomReport> {
-        let to_switches =
-            self.all_ports().filter(|port| self.switch_id_of_node(self.topology.peer(*port)).is_some());
+        let to_switches = self.all_ports().filter(|port| self.switch_id(self.topology.peer(*port)).is_some());
         let all =
             to_switches.flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
-        all.filter(|(_, class)| self.is_class_lossless(*class))
+        all.filter(|(_, class)| self.is_lossless(*class))
             .map(|(port, class)| {
-                let (limits, needed) = self.compute_pause_thresholds_and_headroom(port, class);
+                let (limits, needed) = self.thresholds_and_headroom(port, class);
                 HeadroomReport { port, priority: self.priorities[usize::from(class)], needed, limits }
             })
             .collect()
     }
 
     /// How long a pause of the link from `port` lasts unless renewed.
-    fn pause_duration_unless_renewed(&self, port: PortId) -> Span {
+    fn pause_duration(&self, port: PortId) -> Span {
         let quanta = self.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
-        pause_quanta_duration(self.topology.channel(port).rate, quanta)
+        quanta_duration(self.topology.channel(port).rate, quanta)
     }
 
     /// Ingress thresholds for the link from `port`, and the headroom that it needs.
-    pub(crate) fn compute_pause_thresholds_and_headroom(
-        &self,
-        port: PortId,
-        class: u8,
-    ) -> (PauseThresholds, LinkHeadroom) {
+    pub(crate) fn thresholds_and_headroom(&self, port: PortId, class: u8) -> (PauseThresholds, LinkHeadroom) {
         let pfc = self.settings.pfc.as_ref().expect("a lossless class has PFC settings");
         let overhead = self.settings.overhead;
         let largest = self.largest_ip_packet();
-        let mut max_frame = overhead.frame_size_of_ip_packet(largest, self.priorities[usize::from(class)]);
+        let mut max_frame = overhead.frame_size(largest, self.priorities[usize::from(class)]);
         if pfc.whole_link {
             // The single account also holds tagged frames.
-            max_frame = max_frame
-                .max(overhead.frame_size_of_ip_packet(largest, *self.priorities.last().expect("in use")));
+            max_frame = max_frame.max(overhead.frame_size(largest, *self.priorities.last().expect("in use")));
         }
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
         let accounts = if pfc.whole_link { 1 } else { self.lossless.count_ones() };
         let reaction = PfcSettings::reaction_time(Some(pfc), data.rate);
-        let mut needed =
-            LinkHeadroom::compute_headroom_for_link(data, back, max_frame, overhead, reaction, accounts)
-                .with_jitter_added(
-                    self.max_frame_delay_variation(port),
-                    self.max_frame_delay_variation(port.reverse()),
-                    data.rate,
-                    overhead,
-                );
+        let mut needed = LinkHeadroom::new(data, back, max_frame, overhead, reaction, accounts).with_jitter(
+            self.max_delay_variation(port),
+            self.max_delay_variation(port.reverse()),
+            data.rate,
+            overhead,
+        );
         if self.settings.dual_tor.is_some() {
             needed.add_outer_headers(data.rate, overhead);
         }
-        if let Some(receiver) = self.slow_receiver_settings(port) {
+        if let Some(receiver) = self.slow_receiver(port) {
             return (
-                PauseThresholds::thresholds_for_dedicated_buffer(
-                    Bytes(receiver.buffer.0 / self.port_count_of_host(receiver.host)),
+                PauseThresholds::for_dedicated_buffer(
+                    Bytes(receiver.buffer.0 / self.port_count(receiver.host)),
                     needed.headroom_bytes(),
                     max_frame,
                 ),
@@ -400,7 +389,7 @@ impl NetworkPlan {
         let fixed_headroom = own.and_then(|own| own.headroom).or(pfc.headroom);
         let fixed_xoff = own.and_then(|own| own.xoff).or(pfc.xoff);
         let wanted = fixed_headroom.unwrap_or(needed.headroom_bytes()).0;
-        let size = self.buffer_size_of_switch(self.topology.peer(port)).0;
+        let size = self.buffer_size(self.topology.peer(port)).0;
         let (xoff, headroom) = if matches!(self.settings.buffer, BufferPolicy::Shared(_)) {
             (fixed_xoff.map_or(size, |xoff| xoff.0), wanted)
         } else {
@@ -416,8 +405,8 @@ impl NetworkPlan {
     /// XOFF, XON and headroom of the ingress link from `port` at `priority`, if lossless.
     pub fn pause_thresholds(&self, port: PortId, priority: Priority) -> Option<PauseThresholds> {
         let class = self.priorities.iter().position(|p| *p == priority)? as u8;
-        let known = self.is_class_lossless(class) && self.has_ingress_account(port);
-        known.then(|| self.reservations.limits[self.slot_of_class(port, class & self.account_mask)])
+        let known = self.is_lossless(class) && self.has_ingress_account(port);
+        known.then(|| self.reservations.limits[self.slot(port, class & self.account_mask)])
     }
 }
 
@@ -437,23 +426,19 @@ pub struct PauseThresholds {
 
 impl PauseThresholds {
     /// Thresholds of a dedicated buffer: pause when no more than `headroom` is free, resume two full frames lower.
-    pub(crate) fn thresholds_for_dedicated_buffer(
-        buffer: Bytes,
-        headroom: Bytes,
-        max_frame: u32,
-    ) -> PauseThresholds {
+    pub(crate) fn for_dedicated_buffer(buffer: Bytes, headroom: Bytes, max_frame: u32) -> PauseThresholds {
         let xoff = buffer.0.saturating_sub(headroom.0);
         let xon = xoff.saturating_sub(2 * u64::from(max_frame));
         PauseThresholds { xoff, xon, headroom: buffer.0 - xoff }
     }
 
     /// Thresholds of a lossy ingress that owns `size` bytes: never paused.
-    pub(crate) fn thresholds_for_lossy_ingress(size: Bytes) -> PauseThresholds {
+    pub(crate) fn for_lossy_ingress(size: Bytes) -> PauseThresholds {
         PauseThresholds { xoff: size.0, xon: size.0, headroom: 0 }
     }
 }
 
 /// Duration of `quanta` on a link of `rate`.
-pub(crate) fn pause_quanta_duration(rate: BitRate, quanta: u16) -> Span {
+pub(crate) fn quanta_duration(rate: BitRate, quanta: u16) -> Span {
     rate.serialise(Bytes(PAUSE_QUANTUM_BITS / 8 * u64::from(quanta)))
 }

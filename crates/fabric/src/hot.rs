@@ -26,7 +26,7 @@ pub(crate) enum PrefetchDistance {
 
 impl PrefetchDistance {
     /// The distance for a network with these ports where so many packets have been on their way at once.
-    pub(crate) fn choose_prefetch_for_state(ports: usize, packets: usize) -> PrefetchDistance {
+    pub(crate) fn choose(ports: usize, packets: usize) -> PrefetchDistance {
         if ports >= LONG_PREFETCH_MIN_PORTS {
             PrefetchDistance::Long
         } else if LINES_PER_PORT * ports + packets >= SHORT_PREFETCH_MIN_LINES {
@@ -113,37 +113,37 @@ pub(crate) struct HotPathSettings {
 impl HotPathSettings {
     /// The slot of `class` at `port`.
     #[inline(always)]
-    pub(crate) fn slot_of_class(&self, port: PortId, class: u8) -> SlotId {
+    pub(crate) fn slot(&self, port: PortId, class: u8) -> SlotId {
         SlotId((port.0 << self.class_bits) | u32::from(class))
     }
 
     /// The slot of a class that may be out of range: the class is masked, so the slot belongs to `port`.
     #[inline(always)]
-    pub(crate) fn slot_of_masked_class(&self, port: PortId, class: u8) -> SlotId {
+    pub(crate) fn masked_slot(&self, port: PortId, class: u8) -> SlotId {
         debug_assert!(u32::from(class) <= self.class_mask, "class {class} is not in use");
         SlotId((port.0 << self.class_bits) | (u32::from(class) & self.class_mask))
     }
 
     /// Number of slots per port, including unused ones.
-    pub(crate) fn class_slots_per_port(&self) -> u8 {
+    pub(crate) fn slots_per_port(&self) -> u8 {
         1 << self.class_bits
     }
 
     /// The port and class of a slot.
-    pub(crate) fn port_and_class_of_slot(&self, slot: SlotId) -> (PortId, u8) {
+    pub(crate) fn port_and_class(&self, slot: SlotId) -> (PortId, u8) {
         (PortId(slot.0 >> self.class_bits), (slot.0 & ((1 << self.class_bits) - 1)) as u8)
     }
 
     /// Whether `class` is flow-controlled.
     #[inline]
-    pub(crate) fn is_class_lossless(&self, class: u8) -> bool {
+    pub(crate) fn is_lossless(&self, class: u8) -> bool {
         self.lossless & 1 << class != 0
     }
 
     /// Index of the switch pool of a class; with two pools lossy classes use the second.
     #[inline]
-    pub(crate) fn buffer_pool_index_of_class(&self, class: u8) -> usize {
-        usize::from(self.separate_pools && !self.is_class_lossless(class))
+    pub(crate) fn pool_index(&self, class: u8) -> usize {
+        usize::from(self.separate_pools && !self.is_lossless(class))
     }
 
     pub(crate) fn new(plan: &NetworkPlan) -> HotPathSettings {
@@ -153,8 +153,8 @@ impl HotPathSettings {
             policies.iter().enumerate().fold(0, |set, (class, policy)| set | u8::from(of(policy)) << class)
         };
         let pipelined = settings.switch_latency > Span::ZERO;
-        let watched_arrivals = set(&ClassPolicy::needs_work_at_every_arrival);
-        let watched_departures = set(&ClassPolicy::needs_work_at_departure);
+        let watched_arrivals = set(&ClassPolicy::needs_every_arrival);
+        let watched_departures = set(&ClassPolicy::needs_departure_work);
         // Classes of a single group are served like strict ones.
         let ets = settings.scheduler.groups_in_use(&plan.priorities).len() > 1;
         let accounted = match settings.buffer {
@@ -171,7 +171,7 @@ impl HotPathSettings {
             class_bits: plan.class_bits,
             class_mask: (1 << plan.class_bits) - 1,
             lossless,
-            separate_pools: settings.buffer.egress_lossy_pool_size().is_some(),
+            separate_pools: settings.buffer.lossy_pool_size().is_some(),
             prefetch: PrefetchDistance::None,
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,

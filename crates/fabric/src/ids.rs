@@ -103,7 +103,7 @@ impl PackedNodeId {
     }
 
     #[inline(always)]
-    pub(crate) fn unpack_node_id(self) -> SwitchOrHost {
+    pub(crate) fn unpack(self) -> SwitchOrHost {
         if self.is_switch() {
             SwitchOrHost::Switch(SwitchId(self.0))
         } else {

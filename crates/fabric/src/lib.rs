@@ -77,7 +77,7 @@ pub use observers::ports::PortPriorityReport;
 pub use observers::sampler::{Sample, SamplePlan, SampledEntity, SampledMetric};
 pub use observers::states::{PortStateChange, StateLogRow};
 pub use plan::NetworkPlan;
-pub use port_names::{all_ports_of_topology, matches_glob, ports_matching_globs};
+pub use port_names::{all_ports, matches_glob, matching_ports};
 pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{

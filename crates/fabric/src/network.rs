@@ -164,7 +164,7 @@ impl Network {
     }
 
     /// The smallest reaction time with which this network could be divided; `None` if it can be divided already.
-    pub fn min_reaction_time_to_partition(&self) -> Option<Span> {
+    pub fn required_reaction_time(&self) -> Option<Span> {
         (self.reaction < self.plan.window).then_some(self.plan.window)
     }
 
@@ -175,7 +175,7 @@ impl Network {
     pub fn divide_into_partitions(&mut self, partition_of: &[u16]) {
         assert!(self.has_not_started(), "a network is divided before anything else");
         assert!(
-            self.min_reaction_time_to_partition().is_none(),
+            self.required_reaction_time().is_none(),
             "applications that react within a window share a partition"
         );
         let count = partition_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
@@ -225,22 +225,22 @@ impl Network {
             "a stack joins an idle network of one partition"
         );
         self.workers[0].partition.attach_external_stack(stack);
-        self.assign_paths_to_external_programs(Time::ZERO);
+        self.assign_program_paths(Time::ZERO);
     }
 
     /// Frames of programs get paths, and those that they had are given up at `now`. The run lasts as long as the programs.
-    fn assign_paths_to_external_programs(&mut self, now: Time) {
+    fn assign_program_paths(&mut self, now: Time) {
         let Some(external) = &mut self.workers[0].partition.endpoints.external else { return };
         if external.has_running_programs() {
-            self.traffic.keep_run_from_finishing();
+            self.traffic.keep_running();
             let hosts = self.plan.hosts.iter().enumerate();
             let owned =
                 hosts.filter(|(host, _)| external.owns_host(HostId(*host as u32))).map(|(_, node)| *node);
-            let paths = HostPairPaths::collect_path_rows_between_hosts(owned.collect(), |pair, choice| {
-                self.traffic.find_path_of_programs_and_add_row(pair, choice)
+            let paths = HostPairPaths::between_hosts(owned.collect(), |pair, choice| {
+                self.traffic.add_program_row(pair, choice)
             });
-            if let Some(before) = external.replace_program_paths(paths) {
-                self.traffic.retire_path_rows_without_sender(before.all_path_rows(), now);
+            if let Some(before) = external.replace_paths(paths) {
+                self.traffic.retire_rows(before.rows(), now);
             }
         }
     }
@@ -260,12 +260,12 @@ impl Network {
     }
 
     /// The partition of the node that sends by `port`.
-    fn partition_of_port_owner(&mut self, port: PortId) -> &mut Partition {
+    fn owner_partition(&mut self, port: PortId) -> &mut Partition {
         &mut self.workers[usize::from(self.partition_of[self.plan.topology.owner(port)])].partition
     }
 
     /// The partition of the node that receives from `port`.
-    fn partition_of_link_peer(&mut self, port: PortId) -> &mut Partition {
+    fn peer_partition(&mut self, port: PortId) -> &mut Partition {
         &mut self.workers[usize::from(self.partition_of[self.plan.topology.peer(port)])].partition
     }
 
@@ -302,10 +302,7 @@ impl Network {
         self.workers.iter_mut().for_each(|worker| worker.receive_orders_and_frames());
         let view =
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
-        self.invariants.schedule_next_invariant_check(
-            view,
-            self.workers.iter().map(|worker| worker.status.events).sum(),
-        );
+        self.invariants.schedule_next(view, self.workers.iter().map(|worker| worker.status.events).sum());
         let look = |number| check_invariants(view, number);
         run_on_temporary_threads(self.workers.len(), catch_panic, look)
             .map_err(|message| PartitionPanic { message, of_stack: false })
@@ -324,11 +321,11 @@ impl Network {
         catch_panic: CatchPanic,
         observe: &mut dyn FnMut(&mut Network, RunProgress) -> RunCallbackDecision,
     ) -> Result<RunEnding, PartitionPanic> {
-        self.workers.iter_mut().for_each(|worker| worker.publish_worker_status());
+        self.workers.iter_mut().for_each(|worker| worker.publish_status());
         self.limit = limits.time;
         let (mut watched, mut turns) = (self.event_count(), 0);
         loop {
-            if let Some(over) = self.traffic.all_work_finished_at().filter(|over| *over <= self.reached) {
+            if let Some(over) = self.traffic.finished_at().filter(|over| *over <= self.reached) {
                 return Ok(self.run_ending(over, false));
             }
             let Some(start) = self.next_event_time().filter(|start| *start <= limits.time) else {
@@ -350,7 +347,7 @@ impl Network {
             // A window counts as an event, so the progress callback runs even if only samples are taken.
             turns += 1;
             let events = self.event_count();
-            if self.invariants.is_invariant_check_due(events) {
+            if self.invariants.is_due(events) {
                 self.check_invariants(catch_panic)?;
             }
             if events + turns - watched >= limits.watch_every {
@@ -367,9 +364,9 @@ impl Network {
     fn check_external_stack(&mut self) -> Result<(), PartitionPanic> {
         let Some(external) = &mut self.workers[0].partition.endpoints.external else { return Ok(()) };
         if !external.has_running_programs() {
-            self.traffic.allow_run_to_finish(self.reached);
+            self.traffic.allow_finish(self.reached);
         }
-        match external.take_external_stack_failure() {
+        match external.take_failure() {
             Some(ExternalStackFailure(message)) => Err(PartitionPanic { message, of_stack: true }),
             None => Ok(()),
         }
@@ -381,9 +378,9 @@ impl Network {
 
     fn run_ending(&self, now: Time, interrupted: bool) -> RunEnding {
         let mut fingerprint = Fingerprint::default();
-        self.workers.iter().for_each(|worker| fingerprint.merge_fingerprint(worker.tally.fingerprint));
+        self.workers.iter().for_each(|worker| fingerprint.merge(worker.tally.fingerprint));
         let (within_servers, ends) = self.traffic.tally_within_servers();
-        fingerprint.merge_fingerprint(within_servers);
+        fingerprint.merge(within_servers);
         RunEnding { now, events: self.event_count() + ends, fingerprint, interrupted }
     }
 
@@ -394,8 +391,8 @@ impl Network {
             Some(memory) if memory.is_replaying() => memory.next_report_time(),
             _ => clocks.map(|next| next.saturating_add(self.clock_offset)),
         };
-        let failures = self.failures.as_ref().and_then(FailureSchedule::next_network_change_time);
-        [workers, self.traffic.next_traffic_time(), failures, self.next_observation_time()]
+        let failures = self.failures.as_ref().and_then(FailureSchedule::next_change_time);
+        [workers, self.traffic.next_time(), failures, self.next_observation_time()]
             .into_iter()
             .flatten()
             .min()
@@ -413,33 +410,28 @@ impl Network {
     /// Lets the traffic act in the window that begins at `start`; returns the end of the window. Failures precede all other events of their instant,
     /// and observers follow them.
     fn begin_window(&mut self, start: Time, limit: Time) -> Time {
-        let failure = self.failures.as_ref().and_then(FailureSchedule::next_network_change_time);
+        let failure = self.failures.as_ref().and_then(FailureSchedule::next_change_time);
         let look = self.next_observation_time().map(|look| look + Span(1));
         // Deadlock detection follows a pause by some time, and a pause may begin now.
         let detector = self
             .detector
             .as_ref()
-            .and_then(|detector| {
-                detector.earliest_deadlock_check_time(self.clock_at(start), self.plan.window)
-            })
+            .and_then(|detector| detector.earliest_check_time(self.clock_at(start), self.plan.window))
             .map(|check| check.saturating_add(self.clock_offset));
         let last =
             [failure, look, detector].into_iter().flatten().fold(limit.saturating_add(Span(1)), Time::min);
         // The traffic acts ahead as far as no report can intervene.
         let mut end = last.min(start.saturating_add(self.reaction.max(Span(1))));
-        self.traffic.run_traffic_actions_until(end);
+        self.traffic.run_until(end);
         self.acted_until = self.acted_until.max(end);
         if self.workers.len() == 1 {
-            // With one partition no other sends, and the first report ends the window when the traffic acts on it (`Context::report_endpoint_event`).
+            // With one partition no other sends, and the first report ends the window when the traffic acts on it (`Context::report_event`).
             let windows_at_once = start.saturating_add(Span(self.plan.window.0 * self.windows_at_once));
             end = end.max(
-                self.traffic
-                    .next_traffic_time()
-                    .map_or(windows_at_once, |next| next.min(windows_at_once))
-                    .min(last),
+                self.traffic.next_time().map_or(windows_at_once, |next| next.min(windows_at_once)).min(last),
             );
         }
-        let end = self.traffic.all_work_finished_at().map_or(end, |over| end.min(over));
+        let end = self.traffic.finished_at().map_or(end, |over| end.min(over));
         self.dispatch_orders(start);
         end
     }
@@ -451,24 +443,21 @@ impl Network {
                 worker.updates.push(Arc::clone(&update));
             }
         }
-        let orders = self.take_orders_of_traffic();
-        self.send_orders_to_workers(orders);
+        let orders = self.take_traffic_orders();
+        self.send_orders(orders);
         let workers = &mut self.workers;
-        self.traffic.rows.retire_due_path_rows(now);
-        if self.traffic.rows.is_path_row_reclaim_due() {
+        self.traffic.rows.retire_due(now);
+        if self.traffic.rows.is_reclaim_due() {
             for worker in workers.iter_mut() {
                 worker.receive_orders_and_frames();
             }
             let pools = || workers.iter().map(|worker| &worker.partition.ctx.packets);
-            let rows_of_packets =
-                pools().flat_map(|pool| pool.iter_packets_in_pool().map(|packet| packet.route));
-            self.traffic
-                .rows
-                .reclaim_unused_path_rows(rows_of_packets, pools().map(PacketPool::pool_entry_count).sum());
+            let rows_of_packets = pools().flat_map(|pool| pool.iter().map(|packet| packet.route));
+            self.traffic.rows.reclaim_unused(rows_of_packets, pools().map(PacketPool::entry_count).sum());
         }
     }
 
-    fn send_orders_to_workers(&mut self, orders: Vec<TimedEndpointOrder>) {
+    fn send_orders(&mut self, orders: Vec<TimedEndpointOrder>) {
         for order in orders {
             let order = self.order_on_clock(order);
             self.workers[usize::from(self.partition_of[order.host])].orders.push(order);
@@ -480,14 +469,14 @@ impl Network {
         let (before, end) = (self.event_count(), self.clock_at(end));
         match pool {
             Some(pool) => pool
-                .run_workers_in_parallel(&mut self.workers, end)
+                .run_workers(&mut self.workers, end)
                 .map_err(|message| PartitionPanic { message, of_stack: false })?,
-            None => self.workers.iter_mut().for_each(|worker| worker.run_worker_until(end)),
+            None => self.workers.iter_mut().for_each(|worker| worker.run_until(end)),
         }
         swap_outboxes_and_inboxes(&mut self.workers);
         // A single partition may have stopped earlier, so that the traffic can react.
         self.reached = self.workers[0].status.end + self.clock_offset;
-        self.receive_endpoint_reports();
+        self.receive_reports();
         let crowd = self.event_count() - before > MAX_EVENTS_PER_BATCH;
         self.windows_at_once = if crowd {
             (self.windows_at_once / 2).max(1)
@@ -498,7 +487,7 @@ impl Network {
     }
 
     /// Passes the reports of hosts to the traffic.
-    fn receive_endpoint_reports(&mut self) {
+    fn receive_reports(&mut self) {
         let reports = self.workers.iter_mut().flat_map(|worker| worker.status.reports.drain(..));
         let mut reports: Vec<EndpointReport> = reports.collect();
         if self.memory.is_some() {
@@ -508,13 +497,13 @@ impl Network {
         if let Some(memory) = &mut self.memory {
             memory.take_reports(&mut reports);
         }
-        self.traffic.receive_endpoint_reports(reports.into_iter());
+        self.traffic.receive_reports(reports.into_iter());
     }
 
     /// Applies failures and route updates that are due at `now`; true if there were any.
     fn apply_due_failures(&mut self, now: Time) -> bool {
         let Some(failures) = &mut self.failures else { return false };
-        let Some(change) = failures.take_due_network_change(&self.plan.topology, now) else { return false };
+        let Some(change) = failures.take_due_change(&self.plan.topology, now) else { return false };
         self.workers.iter_mut().for_each(|worker| worker.receive_orders_and_frames());
         // Failures are not events, so the clock is set for them and restored afterwards.
         let clock = self.clock_at(now);
@@ -524,7 +513,7 @@ impl Network {
             LinkOrRouteChange::Links(links) => self.set_link_states(&links, clock),
             LinkOrRouteChange::Reroute(routes, ports) => self.reroute(&routes, &ports, now),
             LinkOrRouteChange::HostPort(port, is_down) => {
-                let changed = self.traffic.on_host_port_noticed(port, is_down, now);
+                let changed = self.traffic.on_port_noticed(port, is_down, now);
                 self.reroute_endpoints(&changed, now);
             }
         }
@@ -535,9 +524,9 @@ impl Network {
         swap_outboxes_and_inboxes(&mut self.workers);
         for worker in &mut self.workers {
             worker.receive_orders_and_frames();
-            worker.publish_worker_status();
+            worker.publish_status();
         }
-        self.receive_endpoint_reports();
+        self.receive_reports();
         true
     }
 
@@ -546,11 +535,11 @@ impl Network {
         let ends = |link| [PortId::of_link(link, 0), PortId::of_link(link, 1)];
         let going_down = || links.iter().filter(|(_, down)| *down).flat_map(move |(link, _)| ends(*link));
         for port in going_down() {
-            self.partition_of_port_owner(port).take_link_down(port);
-            self.partition_of_link_peer(port).lose_frames_in_flight(port);
+            self.owner_partition(port).take_link_down(port);
+            self.peer_partition(port).lose_frames_in_flight(port);
         }
         for port in going_down() {
-            self.partition_of_port_owner(port).discard_queued_packets(port);
+            self.owner_partition(port).discard_queued_packets(port);
         }
         for (link, _) in links.iter().filter(|(_, down)| !down) {
             self.bring_link_up(ends(*link), now);
@@ -559,13 +548,13 @@ impl Network {
 
     fn bring_link_up(&mut self, ends: [PortId; 2], now: Time) {
         for port in ends {
-            self.partition_of_port_owner(port).bring_link_up(port, now);
+            self.owner_partition(port).bring_link_up(port, now);
         }
         for port in ends {
-            self.partition_of_link_peer(port).resend_pending_pause_requests(port);
+            self.peer_partition(port).resend_pause_requests(port);
         }
         for port in ends {
-            self.partition_of_port_owner(port).start_or_schedule_transmission(port);
+            self.owner_partition(port).start_or_schedule(port);
         }
     }
 
@@ -573,7 +562,7 @@ impl Network {
         self.routes = Arc::clone(routes);
         self.workers.iter_mut().for_each(|worker| worker.partition.switching.routes = Arc::clone(routes));
         let changed = self.traffic.on_new_routes(routes, host_ports, now);
-        self.assign_paths_to_external_programs(now);
+        self.assign_program_paths(now);
         self.reroute_endpoints(&changed, now);
     }
 
@@ -586,44 +575,44 @@ impl Network {
 
     /// Passes notes to observers and samples when due; returns the end time if an observer ends the run.
     fn run_due_observers(&mut self, end: Time) -> Option<Time> {
-        self.pass_records_to_observers();
+        self.collect_records();
         let now = Time(end.0.checked_sub(1)?);
         // Applications may still act at this time.
-        let acts = self.traffic.next_traffic_time().is_some_and(|next| next <= now);
+        let acts = self.traffic.next_time().is_some_and(|next| next <= now);
         if acts || self.next_observation_time().is_none_or(|look| look > now) {
             return None;
         }
         self.workers.iter_mut().for_each(|worker| worker.receive_orders_and_frames());
-        let is_over = self.traffic.next_traffic_time().is_none()
-            && self.failures.as_ref().is_none_or(|failures| failures.next_network_change_time().is_none())
+        let is_over = self.traffic.next_time().is_none()
+            && self.failures.as_ref().is_none_or(|failures| failures.next_change_time().is_none())
             && self.workers.iter_mut().all(|worker| worker.next_event_time().is_none());
         let view =
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(sampler) = self.sampler.as_mut().filter(|sampler| sampler.at == Some(now)) {
-            sampler.sample_and_schedule_next(view, self.traffic.flow_records(), now, is_over);
+            sampler.sample_and_reschedule(view, self.traffic.flow_records(), now, is_over);
         }
         let mut stopped = None;
         let (clock, offset) = (self.clock_at(now), self.clock_offset);
         if let Some(detector) = self.detector.as_mut().filter(|detector| detector.at == Some(clock))
-            && detector.detect_deadlocks_if_due(view, clock, offset, is_over)
+            && detector.detect_if_due(view, clock, offset, is_over)
         {
             stopped = detector.stops.then_some(now);
         }
         if self.state_log.as_ref().is_some_and(|log| log.at == Some(now)) {
-            self.log_port_states(now, is_over);
+            self.log_state_changes(now, is_over);
         }
         stopped
     }
 
-    fn log_port_states(&mut self, now: Time, is_over: bool) {
+    fn log_state_changes(&mut self, now: Time, is_over: bool) {
         let Some(log) = &mut self.state_log else { return };
         let mut peaks = IndexVec::new();
-        for slot in self.plan.all_class_slots() {
-            let owner = self.plan.topology.owner(self.plan.port_and_class_of_slot(slot).0);
+        for slot in self.plan.all_slots() {
+            let owner = self.plan.topology.owner(self.plan.port_and_class(slot).0);
             let partition = &mut self.workers[usize::from(self.partition_of[owner])].partition;
             peaks.push(partition.ports.slots[slot].take_backlog_peak());
         }
-        log.log_changes_of_interval(
+        log.log_interval(
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of },
             &peaks,
             now,
@@ -631,16 +620,11 @@ impl Network {
         log.at = (log.full.is_none() && !is_over).then(|| now + log.every);
     }
 
-    fn pass_records_to_observers(&mut self) {
+    fn collect_records(&mut self) {
         if let Some(detector) = &mut self.detector {
-            let pauses = self
-                .workers
-                .iter_mut()
-                .filter_map(|worker| worker.partition.ctx.notes.take_first_pause_start_of_window());
-            pauses
-                .min()
-                .into_iter()
-                .for_each(|pause| detector.schedule_deadlock_check(pause, self.plan.window));
+            let pauses =
+                self.workers.iter_mut().filter_map(|worker| worker.partition.ctx.notes.take_first_start());
+            pauses.min().into_iter().for_each(|pause| detector.schedule_check(pause, self.plan.window));
         }
         if self.capture_left > 0 {
             let frames =
@@ -659,7 +643,7 @@ impl Network {
         for note in &mut notes {
             note.at += self.clock_offset;
         }
-        notes.sort_by_key(PauseChange::sort_key_of_pause_change);
+        notes.sort_by_key(PauseChange::sort_key);
         for note in &notes {
             self.pause_log.iter_mut().for_each(|log| log.record_pause_change(note, &self.plan));
             self.state_log.iter_mut().for_each(|log| log.record_pause_change(note, &self.plan));

@@ -55,40 +55,40 @@ impl Partition {
     }
 
     /// The number of packets in queues, on links or in host stacks of this partition.
-    pub(crate) fn packet_count_in_network(&self) -> usize {
-        self.ctx.packets.iter_packets_in_pool().count() - self.ports.boundary.local_frame_copy_count()
+    pub(crate) fn packets_in_network(&self) -> usize {
+        self.ctx.packets.iter().count() - self.ports.boundary.local_copy_count()
     }
 
     /// Starts a port that may have a frame to send.
-    pub(crate) fn start_or_schedule_transmission(&mut self, port: PortId) {
+    pub(crate) fn start_or_schedule(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
-        match node.owner_node().unpack_node_id() {
+        let (node, port) = BorrowedNodePorts::borrow_sender(ports, port);
+        match node.owner_node().unpack() {
             SwitchOrHost::Switch(_) => {
-                BorrowedSwitch::new(node, switching).start_or_schedule_transmission(port, ctx);
+                BorrowedSwitch::new(node, switching).start_or_schedule(port, ctx);
             }
             SwitchOrHost::Host(_) => {
-                BorrowedHost::new(node, port, endpoints).start_or_schedule_transmission(ctx);
+                BorrowedHost::new(node, port, endpoints).start_or_schedule(ctx);
             }
         }
     }
 
     /// Takes the link of `port` down at the sending end.
     pub(crate) fn take_link_down(&mut self, port: PortId) {
-        let (mut node, port) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, port);
+        let (mut node, port) = BorrowedNodePorts::borrow_sender(&mut self.ports, port);
         node.take_link_down(port, &mut self.ctx);
     }
 
     /// Takes the link of `port` down at the receiving end: loses the frames in flight.
     pub(crate) fn lose_frames_in_flight(&mut self, port: PortId) {
-        let (mut node, port) = BorrowedNodePorts::borrow_receiver_of_port(&mut self.ports, port);
+        let (mut node, port) = BorrowedNodePorts::borrow_receiver(&mut self.ports, port);
         node.lose_frames_in_flight(port, &mut self.ctx);
     }
 
     /// A switch empties the queues of a port that has lost its link.
     pub(crate) fn discard_queued_packets(&mut self, port: PortId) {
         let Partition { ports, switching, ctx, .. } = self;
-        let (node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
+        let (node, port) = BorrowedNodePorts::borrow_sender(ports, port);
         if node.owner_node().is_switch() {
             BorrowedSwitch::new(node, switching).discard_queued_packets(port, ctx);
         }
@@ -96,27 +96,27 @@ impl Partition {
 
     /// Brings the link of `port` up at the sending end.
     pub(crate) fn bring_link_up(&mut self, port: PortId, now: Time) {
-        let (mut node, port) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, port);
+        let (mut node, port) = BorrowedNodePorts::borrow_sender(&mut self.ports, port);
         node.bring_link_up(port, now);
     }
 
     /// Brings the link of `port` up at the receiving end: sends pending pause requests again.
-    pub(crate) fn resend_pending_pause_requests(&mut self, port: PortId) {
-        let (mut node, port) = BorrowedNodePorts::borrow_receiver_of_port(&mut self.ports, port);
-        node.resend_pending_pause_requests(port, &mut self.ctx);
+    pub(crate) fn resend_pause_requests(&mut self, port: PortId) {
+        let (mut node, port) = BorrowedNodePorts::borrow_receiver(&mut self.ports, port);
+        node.resend_pause_requests(port, &mut self.ctx);
     }
 
     /// Handles the end of a transmission at a port with more to send.
     #[inline(always)]
     fn on_tx_done(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (mut node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
-        if node.finish_service_and_check_next_frame(port, ctx) {
-            match node.owner_node().unpack_node_id() {
+        let (mut node, port) = BorrowedNodePorts::borrow_sender(ports, port);
+        if node.finish_service(port, ctx) {
+            match node.owner_node().unpack() {
                 SwitchOrHost::Switch(_) => {
-                    BorrowedSwitch::new(node, switching).transmit_next_frame(port, ctx);
+                    BorrowedSwitch::new(node, switching).transmit_next(port, ctx);
                 }
-                SwitchOrHost::Host(_) => BorrowedHost::new(node, port, endpoints).transmit_next_frame(ctx),
+                SwitchOrHost::Host(_) => BorrowedHost::new(node, port, endpoints).transmit_next(ctx),
             }
         }
     }
@@ -125,19 +125,19 @@ impl Partition {
     #[inline(always)]
     fn on_frame_arrival(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let index = ports.ports[port].take_arrived_frame(port, ctx);
+        let index = ports.ports[port].take_arrived(port, ctx);
         if !ctx.packets[index].is_flow_packet() {
             self.on_non_flow_frame(port, index);
             return;
         }
         ctx.packet_hops += 1;
-        let (node, port) = BorrowedNodePorts::borrow_receiver_of_port(ports, port);
-        match node.owner_node().unpack_node_id() {
+        let (node, port) = BorrowedNodePorts::borrow_receiver(ports, port);
+        match node.owner_node().unpack() {
             SwitchOrHost::Switch(_) => BorrowedSwitch::new(node, switching).forward_packet(port, index, ctx),
             SwitchOrHost::Host(_) => {
                 BorrowedHost::new(node, port, endpoints).on_nic_receive(index, ctx);
                 if ctx.hot.several_ports {
-                    self.deliver_handed_over_packet();
+                    self.deliver_handed_over();
                 }
             }
         }
@@ -145,27 +145,26 @@ impl Partition {
 
     /// Delivers a packet that came by another port of its host.
     #[inline(never)]
-    fn deliver_handed_over_packet(&mut self) {
+    fn deliver_handed_over(&mut self) {
         let Some(index) = self.ctx.handed_over.take() else { return };
         let key = self.ctx.packets[index].destination_endpoint_key();
-        let owner = key.and_then(|key| self.endpoints.find_local_host_of_endpoint_key(key));
+        let owner = key.and_then(|key| self.endpoints.find_local_host(key));
         let (mut host, ctx) = self.borrow_host(owner.expect("the port that received it has looked"));
         host.deliver_packet(index, ctx);
     }
 
     /// Gives an endpoint another path, and if need be another port of its host.
     pub(crate) fn reroute_endpoint(&mut self, reroute: &EndpointReroute) {
-        let [holder, next] =
-            [reroute.holder, reroute.ports[0]].map(|node| self.ctx.plan.host_id_of_node(node));
+        let [holder, next] = [reroute.holder, reroute.ports[0]].map(|node| self.ctx.plan.host_id(node));
         // An endpoint whose packets take ports in turn belongs to the one at which it last had to wait.
-        let owner = self.endpoints.find_local_host_of_endpoint_key(reroute.endpoint_key);
+        let owner = self.endpoints.find_local_host(reroute.endpoint_key);
         let holder = owner.filter(|_| !reroute.ways.is_empty()).unwrap_or(holder);
         let moves = holder != next || !reroute.ways.is_empty();
         if moves {
             let (mut host, ctx) = self.borrow_host(holder);
             host.release_endpoint(reroute.endpoint_key, ctx);
         }
-        self.endpoints.set_endpoint_path(reroute);
+        self.endpoints.set_path(reroute);
         if moves {
             let (mut host, ctx) = self.borrow_host(next);
             host.adopt_endpoint(reroute, ctx);
@@ -176,16 +175,16 @@ impl Partition {
     #[cold]
     fn on_non_flow_frame(&mut self, port: PortId, index: PacketId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (mut node, port) = BorrowedNodePorts::borrow_receiver_of_port(ports, port);
+        let (mut node, port) = BorrowedNodePorts::borrow_receiver(ports, port);
         match ctx.packets[index].content {
             FrameContent::Pause { .. } => {
                 if let Some(paused) = node.on_pause_frame(port, index, ctx).map(PortToken::port_id) {
-                    self.start_or_schedule_transmission(paused);
+                    self.start_or_schedule(paused);
                 }
             }
             FrameContent::Cnm(_) => {
                 ctx.packet_hops += 1;
-                match node.owner_node().unpack_node_id() {
+                match node.owner_node().unpack() {
                     SwitchOrHost::Switch(_) => {
                         BorrowedSwitch::new(node, switching).forward_cnm(port, index, ctx);
                     }
@@ -198,64 +197,64 @@ impl Partition {
                 ctx.packet_hops += 1;
                 BorrowedSwitch::new(node, switching).on_path_control(port, index, ctx);
             }
-            _ => node.on_arrival_time_of_lost_frame(port, index, ctx),
+            _ => node.on_lost_arrival(port, index, ctx),
         }
     }
 
     #[inline(never)]
-    fn on_pause_reaction_time_over(&mut self, port: PortId) {
-        let (mut node, own) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, port);
-        node.on_pause_reaction_time_over(own, &mut self.ctx);
-        self.start_or_schedule_transmission(port);
+    fn on_pause_effect(&mut self, port: PortId) {
+        let (mut node, own) = BorrowedNodePorts::borrow_sender(&mut self.ports, port);
+        node.on_pause_effect(own, &mut self.ctx);
+        self.start_or_schedule(port);
     }
 
     #[inline(never)]
     fn on_pause_expiry(&mut self, slot: SlotId) {
-        let (port, class) = self.ctx.hot.port_and_class_of_slot(slot);
-        let (mut node, own) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, port);
+        let (port, class) = self.ctx.hot.port_and_class(slot);
+        let (mut node, own) = BorrowedNodePorts::borrow_sender(&mut self.ports, port);
         if node.end_pause_if_expired(own, class, &mut self.ctx) {
-            self.start_or_schedule_transmission(port);
+            self.start_or_schedule(port);
         }
     }
 
     #[inline(never)]
     fn on_pause_refresh(&mut self, slot: SlotId) {
-        let (port, class) = self.ctx.hot.port_and_class_of_slot(slot);
-        let (mut node, port) = BorrowedNodePorts::borrow_receiver_of_port(&mut self.ports, port);
-        node.on_pause_refresh(port.ingress_queue_token(class, &self.ctx.hot), &mut self.ctx);
+        let (port, class) = self.ctx.hot.port_and_class(slot);
+        let (mut node, port) = BorrowedNodePorts::borrow_receiver(&mut self.ports, port);
+        node.on_pause_refresh(port.ingress_token(class, &self.ctx.hot), &mut self.ctx);
     }
 
-    fn on_pfc_watchdog_check(&mut self, slot: SlotId) {
+    fn on_watchdog_check(&mut self, slot: SlotId) {
         let Partition { ports, switching, ctx, .. } = self;
-        let (port, class) = ctx.hot.port_and_class_of_slot(slot);
-        let (node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
-        BorrowedSwitch::new(node, switching).on_pfc_watchdog_check(port, class, ctx);
+        let (port, class) = ctx.hot.port_and_class(slot);
+        let (node, port) = BorrowedNodePorts::borrow_sender(ports, port);
+        BorrowedSwitch::new(node, switching).on_watchdog_check(port, class, ctx);
     }
 
-    fn send_pause_storm_frames(&mut self, number: u32) {
+    fn send_storm_frames(&mut self, number: u32) {
         let storms = Arc::clone(&self.ports.storms);
         let storm = &storms[number as usize];
-        let (mut node, port) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, storm.port);
-        node.send_pause_storm_frames(number, storm, port, &mut self.ctx);
+        let (mut node, port) = BorrowedNodePorts::borrow_sender(&mut self.ports, storm.port);
+        node.send_storm_frames(number, storm, port, &mut self.ctx);
     }
 
     fn on_hold_timer(&mut self, held: HeldFlowId) {
         let Partition { ports, switching, ctx, .. } = self;
         let leaf = &ctx.plan.topology.nodes()[switching.switches[held.switch].node];
-        let (node, _) = BorrowedNodePorts::borrow_sender_of_port(ports, leaf.ports[0]);
+        let (node, _) = BorrowedNodePorts::borrow_sender(ports, leaf.ports[0]);
         BorrowedSwitch::new(node, switching).on_hold_timer(held, ctx);
     }
 
     fn on_interrupt(&mut self, port: PortId) {
         let Partition { ports, switching, ctx, .. } = self;
-        let (node, _) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
+        let (node, _) = BorrowedNodePorts::borrow_sender(ports, port);
         BorrowedSwitch::new(node, switching).on_interrupt(port, ctx);
     }
 
     fn on_super_packet_forwarded(&mut self, switch: SwitchId) {
         let Partition { ports, switching, ctx, .. } = self;
         let machine = &ctx.plan.topology.nodes()[switching.switches[switch].node];
-        let (node, _) = BorrowedNodePorts::borrow_sender_of_port(ports, machine.ports[0]);
+        let (node, _) = BorrowedNodePorts::borrow_sender(ports, machine.ports[0]);
         BorrowedSwitch::new(node, switching).on_super_packet_forwarded(ctx);
     }
 
@@ -263,45 +262,45 @@ impl Partition {
     #[inline(always)]
     fn borrow_host(&mut self, host: HostId) -> (BorrowedHost<'_>, &mut Context) {
         let Partition { ports, endpoints, ctx, .. } = self;
-        let (node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, endpoints.hosts[host].port);
+        let (node, port) = BorrowedNodePorts::borrow_sender(ports, endpoints.hosts[host].port);
         (BorrowedHost::new(node, port, endpoints), ctx)
     }
 
     #[inline(always)]
     fn on_endpoint_timer(&mut self, endpoint_key: u32) {
-        if let Some(host) = self.endpoints.find_local_host_of_endpoint_key(endpoint_key) {
+        if let Some(host) = self.endpoints.find_local_host(endpoint_key) {
             let (mut host, ctx) = self.borrow_host(host);
             host.on_endpoint_timer(endpoint_key, ctx);
         }
     }
 
-    fn on_endpoint_order_due(&mut self, endpoint_key: u32) {
-        if let Some((host, orders)) = self.endpoints.take_due_endpoint_orders(endpoint_key, self.ctx.now()) {
+    fn on_order_due(&mut self, endpoint_key: u32) {
+        if let Some((host, orders)) = self.endpoints.take_due_orders(endpoint_key, self.ctx.now()) {
             if let Some(external) =
                 self.endpoints.external.as_mut().filter(|external| external.owns_host(host))
             {
                 let node = self.ctx.plan.hosts[host.0 as usize];
                 for order in &orders {
-                    external.pass_order_to_external_stack(node, endpoint_key, order, &mut self.ctx);
+                    external.pass_order(node, endpoint_key, order, &mut self.ctx);
                 }
                 return;
             }
             // It may have moved to another port since.
-            let host = self.endpoints.find_local_host_of_endpoint_key(endpoint_key).unwrap_or(host);
+            let host = self.endpoints.find_local_host(endpoint_key).unwrap_or(host);
             let (mut host, ctx) = self.borrow_host(host);
-            host.execute_due_endpoint_orders(endpoint_key, orders, ctx);
+            host.execute_orders(endpoint_key, orders, ctx);
         }
     }
 
     /// A stack outside of the simulator acts, and its hosts send.
-    fn on_external_stack_event(&mut self) {
+    fn on_external_event(&mut self) {
         let Some(external) = &mut self.endpoints.external else { return };
-        for node in external.run_external_stack_if_due(&mut self.ctx) {
-            let (mut host, ctx) = self.borrow_host(self.ctx.plan.host_id_of_node(node));
+        for node in external.run_if_due(&mut self.ctx) {
+            let (mut host, ctx) = self.borrow_host(self.ctx.plan.host_id(node));
             host.on_transmit_ring_filled(ctx);
         }
         if let Some(external) = &mut self.endpoints.external {
-            external.schedule_external_stack_event(&mut self.ctx);
+            external.schedule_next_event(&mut self.ctx);
         }
     }
 
@@ -311,10 +310,10 @@ impl Partition {
         let hosts = (0..).map(HostId).zip(&owned).filter(|(_, owned)| **owned).map(|(host, _)| host);
         let hosts: Vec<HostId> = hosts.collect();
         let mut external = ExternalStackState::new(stack, owned);
-        external.schedule_external_stack_event(&mut self.ctx);
+        external.schedule_next_event(&mut self.ctx);
         self.endpoints.external = Some(Box::new(external));
         for host in hosts {
-            self.borrow_host(host).0.add_external_stack_to_blocked_sockets();
+            self.borrow_host(host).0.block_external_stack();
         }
     }
 
@@ -322,7 +321,7 @@ impl Partition {
     fn handle_host_event(&mut self, host: HostId, event: Event) {
         let host = match event {
             Event::HostDrain(_) if self.ctx.hot.several_ports => {
-                self.endpoints.port_of_drained_frame(host, &self.ctx.packets, &self.ctx.plan)
+                self.endpoints.drained_frame_port(host, &self.ctx.packets, &self.ctx.plan)
             }
             _ => host,
         };
@@ -330,21 +329,21 @@ impl Partition {
         match event {
             Event::HostReceive(_) => host.on_rx_stack_done(ctx),
             Event::HostSend(_) => host.on_tx_stack_done(ctx),
-            Event::HostDrain(_) => host.on_receive_buffer_frame_drained(ctx),
-            Event::RateRelease(limiter) => host.on_rate_limiter_release(limiter.nic_queue, ctx),
-            Event::RateTimer(limiter) => host.on_rate_limiter_timer(limiter.nic_queue, ctx),
+            Event::HostDrain(_) => host.on_frame_drained(ctx),
+            Event::RateRelease(limiter) => host.on_limiter_release(limiter.nic_queue, ctx),
+            Event::RateTimer(limiter) => host.on_limiter_timer(limiter.nic_queue, ctx),
             _ => unreachable!("it names no host"),
         }
         if self.ctx.hot.several_ports {
-            self.deliver_handed_over_packet();
+            self.deliver_handed_over();
         }
     }
 
     /// Handles events rarer than once per hop; not inlined into the run loop.
     #[inline(never)]
     fn handle_infrequent_event(&mut self, event: u64) {
-        match Event::decode_event(event) {
-            Event::PauseEffect(port) => self.on_pause_reaction_time_over(port),
+        match Event::decode(event) {
+            Event::PauseEffect(port) => self.on_pause_effect(port),
             Event::PauseExpiry(slot) => self.on_pause_expiry(slot),
             Event::PauseRefresh(slot) => self.on_pause_refresh(slot),
             event @ (Event::HostReceive(host)
@@ -353,13 +352,13 @@ impl Partition {
             | Event::RateRelease(QcnRateLimiterId { host, .. })
             | Event::RateTimer(QcnRateLimiterId { host, .. })) => self.handle_host_event(host, event),
             Event::Timer(end) => self.on_endpoint_timer(end),
-            Event::Order(endpoint_key) => self.on_endpoint_order_due(endpoint_key),
-            Event::Watchdog(slot) => self.on_pfc_watchdog_check(slot),
-            Event::PauseStorm(number) => self.send_pause_storm_frames(number),
+            Event::Order(endpoint_key) => self.on_order_due(endpoint_key),
+            Event::Watchdog(slot) => self.on_watchdog_check(slot),
+            Event::PauseStorm(number) => self.send_storm_frames(number),
             Event::HoldTimer(held) => self.on_hold_timer(held),
             Event::Interrupt(port) => self.on_interrupt(port),
             Event::SuperPacketForwarded(switch) => self.on_super_packet_forwarded(switch),
-            Event::External => self.on_external_stack_event(),
+            Event::External => self.on_external_event(),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }
     }
@@ -369,8 +368,8 @@ impl Partition {
     /// Prefetches further ahead if the state has outgrown a cache. Events in the lookahead buffer forbid the way back.
     #[inline(never)]
     pub(crate) fn raise_prefetch_distance(&mut self) {
-        let (ports, packets) = (self.ports.ports.len(), self.ctx.packets.pool_entry_count());
-        let distance = PrefetchDistance::choose_prefetch_for_state(ports, packets);
+        let (ports, packets) = (self.ports.ports.len(), self.ctx.packets.entry_count());
+        let distance = PrefetchDistance::choose(ports, packets);
         self.ctx.hot.prefetch = self.ctx.hot.prefetch.max(distance);
     }
 }
@@ -386,20 +385,20 @@ impl Model for Partition {
         &mut self.ctx.queue
     }
 
-    fn is_prefetching_enabled(&self) -> bool {
+    fn prefetches(&self) -> bool {
         self.ctx.hot.prefetch != PrefetchDistance::None
     }
 
     #[inline(always)]
-    fn prefetch_for_upcoming_events(&mut self) {
+    fn prefetch_upcoming(&mut self) {
         if self.ctx.hot.prefetch == PrefetchDistance::Long {
-            self.ctx.queue.prefetch_next_bucket_list_nodes::<2>();
-            self.ctx.queue.fill_lookahead_buffer(prefetch::LONG_LOOKAHEAD);
-            self.prefetch_long_distance();
+            self.ctx.queue.prefetch_list_nodes::<2>();
+            self.ctx.queue.fill_lookahead(prefetch::LONG_LOOKAHEAD);
+            self.prefetch_long();
         } else {
-            self.ctx.queue.prefetch_next_bucket_list_nodes::<1>();
-            self.ctx.queue.fill_lookahead_buffer(prefetch::SHORT_LOOKAHEAD);
-            self.seen = self.prefetch_short_distance(self.seen).unwrap_or(ShortPrefetchState::EMPTY);
+            self.ctx.queue.prefetch_list_nodes::<1>();
+            self.ctx.queue.fill_lookahead(prefetch::SHORT_LOOKAHEAD);
+            self.seen = self.prefetch_short(self.seen).unwrap_or(ShortPrefetchState::EMPTY);
         }
     }
 

@@ -24,7 +24,7 @@ impl NetworkPlan {
     }
 
     /// The partition of each node, for at most [`Self::max_partition_count`] partitions.
-    pub fn assign_nodes_to_partitions(&self, partitions: usize) -> Vec<u16> {
+    pub fn assign_nodes(&self, partitions: usize) -> Vec<u16> {
         let partitions = partitions.clamp(1, self.max_partition_count());
         let topology = &self.topology;
         let mut partition_of: Vec<Option<u16>> = vec![None; topology.nodes().len()];
@@ -40,7 +40,7 @@ impl NetworkPlan {
             for port in &topology.nodes()[node].ports {
                 let peer = topology.peer(*port);
                 if partition_of[peer.0 as usize].is_none() {
-                    let partition = partition_with_most_links(topology, peer, &partition_of, &load);
+                    let partition = most_linked_partition(topology, peer, &partition_of, &load);
                     partition_of[peer.0 as usize] = Some(partition as u16);
                     load[partition] += topology.nodes()[peer].ports.len();
                     next.push_back(peer);
@@ -66,7 +66,7 @@ fn switches_with_hosts(topology: &Topology) -> Vec<NodeId> {
 }
 
 /// The partition to which a node has most links; of equal ones the least loaded.
-fn partition_with_most_links(
+fn most_linked_partition(
     topology: &Topology,
     node: NodeId,
     partition_of: &[Option<u16>],

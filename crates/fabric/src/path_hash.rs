@@ -4,7 +4,7 @@
 //! in step, and only some of the equal links carry anything (polarization). A CRC is affine, so another seed changes it by a constant and does not
 //! help where the number of links is a power of two; rotating it (offset) does.
 
-use crate::hash_index::{HashIndex, HashIndexSettings, bucket_owners_after_loss, thresholds};
+use crate::hash_index::{HashIndex, HashIndexSettings, owners_after_loss, thresholds};
 use crate::host_ports::bond::{FlowAddresses, ipv4};
 use pauseframe_engine::mix_bits;
 use pauseframe_routing::{NextHops, ecmp_index};
@@ -163,7 +163,7 @@ impl PathHash {
     }
 
     /// The number of the next hop from `ends[0]` to `ends[1]` of a packet with this entropy value, by the ideal hash; `key` is that of its endpoint.
-    pub(crate) fn next_hop_of_packet(
+    pub(crate) fn next_hop_index(
         &self,
         (topology, routes): (&Topology, &NextHops),
         ends: [NodeId; 2],
@@ -199,7 +199,7 @@ impl PathHash {
                     (all, left, whole)
                 };
                 let weights = weights.of_ports(topology, known, all, to);
-                let owners = bucket_owners_after_loss(&weights, &left, buckets);
+                let owners = owners_after_loss(&weights, &left, buckets);
                 let port = all[owners[(hash % buckets) as usize]];
                 among.iter().position(|other| *other == port).unwrap_or(0)
             }
@@ -234,7 +234,7 @@ fn hash(function: HashFunction, bytes: &[u8], seed: u32, offset: u32) -> u32 {
     let half = |value: u16| u32::from(value.rotate_right(offset));
     match function {
         HashFunction::Ideal => unreachable!("the ideal hash has its own form"),
-        HashFunction::Murmur3 => murmur3(&words_of_hpcc(bytes), seed).rotate_right(offset),
+        HashFunction::Murmur3 => murmur3(&hpcc_words(bytes), seed).rotate_right(offset),
         HashFunction::Crc32 => crc().rotate_right(offset),
         HashFunction::Crc32Lo => half(crc() as u16),
         HashFunction::Crc32Hi => half((crc() >> 16) as u16),
@@ -264,7 +264,7 @@ fn xor(bytes: &[u8], seed: u16) -> u16 {
 }
 
 /// Source, destination, and both ports in one word with the source below, as in switch-node.cc of the HPCC simulator.
-fn words_of_hpcc(bytes: &[u8]) -> Vec<u32> {
+fn hpcc_words(bytes: &[u8]) -> Vec<u32> {
     let word = |at: usize| {
         bytes.get(at..at + 4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
     };

@@ -4,7 +4,7 @@ use crate::class::ClassPolicy;
 use crate::frame::telemetry::TelemetryStamper;
 use crate::headroom::BufferReservations;
 use crate::ids::{HostId, PackedNodeId, SlotId, SwitchId, SwitchOrHost};
-use crate::port_names::ports_matching_globs;
+use crate::port_names::matching_ports;
 use crate::settings::{
     DualTorSettings, FrameOverhead, HopChoice, ObeyedPausePriorities, PfcPorts, Settings,
     SlowReceiverSettings, SwitchOverride,
@@ -82,8 +82,8 @@ impl NetworkPlan {
             switches,
             hosts,
             reservations: BufferReservations::default(),
-            port_rules: pfc_rules_by_port(&topology, &settings),
-            window: lookahead_window_length(&topology, settings.overhead),
+            port_rules: pfc_rules(&topology, &settings),
+            window: lookahead_window(&topology, settings.overhead),
             topology,
             settings,
         };
@@ -97,36 +97,36 @@ impl NetworkPlan {
     }
 
     /// Number of slots.
-    pub(crate) fn class_slot_count(&self) -> usize {
+    pub(crate) fn slot_count(&self) -> usize {
         self.topology.port_count() << self.class_bits
     }
 
     /// All slots, by number.
-    pub(crate) fn all_class_slots(&self) -> impl Iterator<Item = SlotId> + use<> {
-        (0..self.class_slot_count() as u32).map(SlotId)
+    pub(crate) fn all_slots(&self) -> impl Iterator<Item = SlotId> + use<> {
+        (0..self.slot_count() as u32).map(SlotId)
     }
 
     /// The slot of `class` at `port`.
-    pub(crate) fn slot_of_class(&self, port: PortId, class: u8) -> SlotId {
+    pub(crate) fn slot(&self, port: PortId, class: u8) -> SlotId {
         SlotId((port.0 << self.class_bits) | u32::from(class))
     }
 
     /// The port and class of a slot.
-    pub(crate) fn port_and_class_of_slot(&self, slot: SlotId) -> (PortId, u8) {
+    pub(crate) fn port_and_class(&self, slot: SlotId) -> (PortId, u8) {
         (PortId(slot.0 >> self.class_bits), (slot.0 & ((1 << self.class_bits) - 1)) as u8)
     }
 
     /// Index of a priority among those in use.
-    pub(crate) fn class_index_of_priority(&self, priority: Priority) -> u8 {
+    pub(crate) fn class_index(&self, priority: Priority) -> u8 {
         self.priorities.partition_point(|p| *p < priority) as u8
     }
 
-    pub(crate) fn is_class_lossless(&self, class: u8) -> bool {
+    pub(crate) fn is_lossless(&self, class: u8) -> bool {
         self.lossless & 1 << class != 0
     }
 
     /// Whether any class of a port can be paused.
-    pub(crate) fn can_pause_any_class(&self) -> bool {
+    pub(crate) fn can_pause(&self) -> bool {
         self.lossless != 0 || !self.port_rules.is_empty()
     }
 
@@ -141,7 +141,7 @@ impl NetworkPlan {
     }
 
     /// The classes, a bit each, in which pause frames stop `port`.
-    pub(crate) fn obeyed_pause_classes(&self, port: PortId) -> u8 {
+    pub(crate) fn obeyed_classes(&self, port: PortId) -> u8 {
         match self.pfc_rule(port).and_then(|rule| rule.obeys).unwrap_or(ObeyedPausePriorities::Lossless) {
             ObeyedPausePriorities::Lossless => self.lossless,
             ObeyedPausePriorities::All => u8::MAX,
@@ -150,37 +150,37 @@ impl NetworkPlan {
     }
 
     /// Whether some port does not send or does not obey the pauses of lossless classes.
-    pub(crate) fn has_one_way_flow_control(&self) -> bool {
+    pub(crate) fn has_one_way_pause(&self) -> bool {
         let one_way =
             |rule: &PfcPorts| rule.sends == Some(false) || rule.obeys == Some(ObeyedPausePriorities::None);
         self.port_rules.iter().any(one_way)
     }
 
     /// Dynamic threshold of what arrives by the link from `port` in a class.
-    pub(crate) fn alpha_of_ingress(&self, port: PortId, class: u8) -> f64 {
+    pub(crate) fn ingress_alpha(&self, port: PortId, class: u8) -> f64 {
         let own = self.pfc_rule(port.reverse()).and_then(|rule| rule.alpha);
         own.unwrap_or(self.policies[usize::from(class)].alpha)
     }
 
     /// Size of the buffer of a switch, or of its ports.
-    pub(crate) fn buffer_size_of_switch(&self, switch: NodeId) -> Bytes {
+    pub(crate) fn buffer_size(&self, switch: NodeId) -> Bytes {
         let name = &self.topology.nodes()[switch].name;
         SwitchOverride::last(&self.settings.switch_overrides, name, |row| row.buffer)
             .unwrap_or(self.settings.buffer.buffer_size())
     }
 
     /// Index of the switch pool of a class; with two pools lossy classes use the second.
-    pub(crate) fn buffer_pool_index_of_class(&self, class: u8) -> usize {
-        usize::from(self.settings.buffer.egress_lossy_pool_size().is_some() && !self.is_class_lossless(class))
+    pub(crate) fn pool_index(&self, class: u8) -> usize {
+        usize::from(self.settings.buffer.lossy_pool_size().is_some() && !self.is_lossless(class))
     }
 
     /// The switch index of a node, if it is a switch.
-    pub(crate) fn switch_id_of_node(&self, node: NodeId) -> Option<SwitchId> {
+    pub(crate) fn switch_id(&self, node: NodeId) -> Option<SwitchId> {
         (self.topology.nodes()[node].kind == NodeKind::Switch).then(|| SwitchId(self.number[node]))
     }
 
     /// A node as a switch or host index.
-    pub(crate) fn packed_id_of_node(&self, node: NodeId) -> PackedNodeId {
+    pub(crate) fn packed_id(&self, node: NodeId) -> PackedNodeId {
         match self.topology.nodes()[node].kind {
             NodeKind::Switch => PackedNodeId::new(SwitchOrHost::Switch(SwitchId(self.number[node]))),
             NodeKind::Host => PackedNodeId::new(SwitchOrHost::Host(HostId(self.number[node]))),
@@ -188,12 +188,12 @@ impl NetworkPlan {
     }
 
     /// The host index of a node that is a host.
-    pub(crate) fn host_id_of_node(&self, node: NodeId) -> HostId {
+    pub(crate) fn host_id(&self, node: NodeId) -> HostId {
         HostId(self.number[node])
     }
 
     /// The rate of the link that leaves `port`.
-    pub(crate) fn link_rate_of_port(&self, port: PortId) -> BitRate {
+    pub(crate) fn link_rate(&self, port: PortId) -> BitRate {
         self.topology.channel(port).rate
     }
 
@@ -204,7 +204,7 @@ impl NetworkPlan {
             rows.binary_search_by_key(&self.topology.host_of(node), |own| own.host).ok().map(|row| &rows[row])
         };
         let (from, to) = (self.topology.owner(port), self.topology.peer(port));
-        if self.switch_id_of_node(from).is_some() {
+        if self.switch_id(from).is_some() {
             of_host(to).map_or(Span::ZERO, |own| own.to_host)
         } else {
             of_host(from).map_or(Span::ZERO, |own| own.to_switch)
@@ -212,15 +212,15 @@ impl NetworkPlan {
     }
 
     /// Maximum lateness of frames on the wire from `port`, by jitter or by the token bucket of a host's link.
-    pub(crate) fn max_frame_delay_variation(&self, port: PortId) -> Span {
+    pub(crate) fn max_delay_variation(&self, port: PortId) -> Span {
         let ends = [self.topology.owner(port), self.topology.peer(port)];
-        let is_of_host = ends.iter().any(|node| self.switch_id_of_node(*node).is_none());
+        let is_of_host = ends.iter().any(|node| self.switch_id(*node).is_none());
         let burst = Bytes(u64::from(if is_of_host { self.settings.wire_burst } else { 0 }));
-        self.max_wire_jitter(port) + self.link_rate_of_port(port).serialise(burst)
+        self.max_wire_jitter(port) + self.link_rate(port).serialise(burst)
     }
 
     /// The receive buffer of the host at the end of `port`, if it drains slowly.
-    pub(crate) fn slow_receiver_settings(&self, port: PortId) -> Option<&SlowReceiverSettings> {
+    pub(crate) fn slow_receiver(&self, port: PortId) -> Option<&SlowReceiverSettings> {
         if self.settings.receivers.is_empty() {
             return None;
         }
@@ -229,18 +229,16 @@ impl NetworkPlan {
     }
 
     /// The number of ports of a host.
-    pub(crate) fn port_count_of_host(&self, host: NodeId) -> u64 {
+    pub(crate) fn port_count(&self, host: NodeId) -> u64 {
         self.hosts.iter().filter(|node| self.topology.host_of(**node) == host).count() as u64
     }
 
     /// Whether lossless packets have an outer header of a lossy class in a tunnel, whose pauses then do not help.
     pub(crate) fn tunnels_lose_lossless(&self) -> bool {
         self.settings.dual_tor.as_ref().is_some_and(|dual_tor| {
-            let outer = |own: &Priority| self.class_index_of_priority(dual_tor.outer[own.index()]);
-            let lossless = |class: u8| self.is_class_lossless(class);
-            self.priorities
-                .iter()
-                .any(|own| lossless(self.class_index_of_priority(*own)) && !lossless(outer(own)))
+            let outer = |own: &Priority| self.class_index(dual_tor.outer[own.index()]);
+            let lossless = |class: u8| self.is_lossless(class);
+            self.priorities.iter().any(|own| lossless(self.class_index(*own)) && !lossless(outer(own)))
         })
     }
 
@@ -262,8 +260,8 @@ impl NetworkPlan {
     /// Panics because a node accessed a port of another node.
     #[cold]
     #[inline(never)]
-    pub(crate) fn panic_wrong_port_owner(&self, node: PackedNodeId, port: PortId) -> ! {
-        let id = match node.unpack_node_id() {
+    pub(crate) fn panic_wrong_owner(&self, node: PackedNodeId, port: PortId) -> ! {
+        let id = match node.unpack() {
             SwitchOrHost::Switch(switch) => self.switches[switch.0 as usize],
             SwitchOrHost::Host(host) => self.hosts[host.0 as usize],
         };
@@ -284,16 +282,15 @@ impl NetworkPlan {
 
     /// Whether the other end of `port` keeps an ingress account: switches and slow receivers do.
     pub(crate) fn has_ingress_account(&self, port: PortId) -> bool {
-        self.switch_id_of_node(self.topology.peer(port)).is_some()
-            || self.slow_receiver_settings(port).is_some()
+        self.switch_id(self.topology.peer(port)).is_some() || self.slow_receiver(port).is_some()
     }
 }
 
-fn pfc_rules_by_port(topology: &Topology, settings: &Settings) -> IndexVec<PortId, PfcPorts> {
+fn pfc_rules(topology: &Topology, settings: &Settings) -> IndexVec<PortId, PfcPorts> {
     let rows = settings.pfc.as_ref().map_or(&[][..], |pfc| &pfc.ports);
     let mut by_port: IndexVec<PortId, PfcPorts> = IndexVec::new();
     for row in rows {
-        for port in ports_matching_globs(&row.ports, topology) {
+        for port in matching_ports(&row.ports, topology) {
             if by_port.is_empty() {
                 by_port = IndexVec::filled(PfcPorts::default(), topology.port_count());
             }
@@ -311,10 +308,9 @@ pub(crate) const MIN_DATAGRAM_BYTES: u32 = 29;
 const MAX_WINDOW: Span = Span::from_us(1);
 
 /// The shortest delay of a minimum frame over all links, at most a microsecond: no node affects another one sooner.
-fn lookahead_window_length(topology: &Topology, overhead: FrameOverhead) -> Span {
-    let smallest = overhead
-        .frame_size_of_ip_packet(MIN_DATAGRAM_BYTES, Priority::default())
-        .min(FrameOverhead::PAUSE_FRAME);
+fn lookahead_window(topology: &Topology, overhead: FrameOverhead) -> Span {
+    let smallest =
+        overhead.frame_size(MIN_DATAGRAM_BYTES, Priority::default()).min(FrameOverhead::PAUSE_FRAME);
     let of_link = |port: u32| {
         let channel = topology.channel(PortId(port));
         channel.delay + LineRate::new(channel.rate).serialise(smallest + overhead.gap)
@@ -330,7 +326,7 @@ fn create_telemetry_stamper(settings: &Settings, topology: &Topology) -> Option<
         topology.host_ports().flat_map(|host| &topology.nodes()[host].ports).map(|port| rate(*port));
     let rates = (0..topology.port_count() as u32).map(|port| rate(PortId(port)));
     let [host, link] = [host_rates.max(), rates.max()].map(|most| most.unwrap_or(BitRate(1)));
-    is_read.then(|| TelemetryStamper::create_stamper_for_fastest_links(host, link))
+    is_read.then(|| TelemetryStamper::for_fastest_links(host, link))
 }
 
 /// The priorities of all possible frames, ascending: the classes of the network.

@@ -4,17 +4,17 @@ use pauseframe_topology::Topology;
 use pauseframe_units::PortId;
 
 /// Every port.
-pub fn all_ports_of_topology(topology: &Topology) -> impl Iterator<Item = PortId> {
+pub fn all_ports(topology: &Topology) -> impl Iterator<Item = PortId> {
     topology.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)])
 }
 
 /// The ports that match globs.
-pub fn ports_matching_globs(globs: &[String], topology: &Topology) -> Vec<PortId> {
+pub fn matching_ports(globs: &[String], topology: &Topology) -> Vec<PortId> {
     let named = |port: &PortId| {
         let names = [topology.port_name(*port), topology.numbered_port_name(*port)];
         globs.iter().any(|glob| names.iter().any(|name| matches_glob(glob, name)))
     };
-    all_ports_of_topology(topology).filter(named).collect()
+    all_ports(topology).filter(named).collect()
 }
 
 /// Whether a glob with `*` (any text) and `?` (any one character) matches all of `text`.

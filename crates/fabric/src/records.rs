@@ -54,8 +54,8 @@ struct PackedFlowRecord {
 }
 
 impl PackedFlowRecord {
-    /// Packs a record with truncation. The record fits if [`PackedFlowRecord::unpack_flow_record`] returns it unchanged.
-    fn pack_flow_record_truncated(record: &FlowRecord) -> PackedFlowRecord {
+    /// Packs a record with truncation. The record fits if [`PackedFlowRecord::unpack`] returns it unchanged.
+    fn pack_truncated(record: &FlowRecord) -> PackedFlowRecord {
         let spec = &record.spec;
         PackedFlowRecord {
             size: spec.size,
@@ -77,7 +77,7 @@ impl PackedFlowRecord {
         }
     }
 
-    fn unpack_flow_record(&self) -> FlowRecord {
+    fn unpack(&self) -> FlowRecord {
         let spec = FlowSpec {
             start: self.start,
             transport: self.transport,
@@ -93,7 +93,7 @@ impl PackedFlowRecord {
             loss_probes: u32::from(self.loss_probes),
             ce_packets: u64::from(self.ce_packets),
             connected: (self.connected != Time::MAX).then_some(self.connected),
-            ..FlowRecord::new_at_flow_start(spec, self.ideal, self.end)
+            ..FlowRecord::new(spec, self.ideal, self.end)
         }
     }
 }
@@ -114,7 +114,7 @@ impl FlowRecords {
     /// # Panics
     /// If there is no such flow.
     pub fn flow_record(&self, flow: u32) -> FlowRecord {
-        self.unpack_flow_record(self.slot(flow))
+        self.unpack(self.slot(flow))
     }
 
     fn slot(&self, flow: u32) -> &PackedOrFullFlowRecord {
@@ -125,7 +125,7 @@ impl FlowRecords {
     pub(crate) fn push_parts(&mut self, flow: u32, parts: &[FlowRecord]) -> Range<u32> {
         let first = FIRST_PART + self.parts.len() as u32;
         for record in parts {
-            let slot = self.pack_flow_record(record);
+            let slot = self.pack(record);
             self.parts.push(slot);
             self.flow_of_part.push(flow);
         }
@@ -153,36 +153,32 @@ impl FlowRecords {
     ///
     /// # Panics
     /// If there are fewer flows.
-    pub fn flow_record_range(&self, flows: Range<usize>) -> impl Iterator<Item = FlowRecord> + Clone {
-        self.slots[flows].iter().map(|slot| self.unpack_flow_record(slot))
+    pub fn range(&self, flows: Range<usize>) -> impl Iterator<Item = FlowRecord> + Clone {
+        self.slots[flows].iter().map(|slot| self.unpack(slot))
     }
 
     /// All records, in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = FlowRecord> + Clone {
-        self.flow_record_range(0..self.len())
+        self.range(0..self.len())
     }
 
     /// Appends a record under the next number.
-    pub fn push_flow_record(&mut self, record: &FlowRecord) {
-        let slot = self.pack_flow_record(record);
+    pub fn push(&mut self, record: &FlowRecord) {
+        let slot = self.pack(record);
         self.slots.push(slot);
     }
 
     /// Changes the record of a flow.
-    pub(crate) fn update_flow_record<R>(
-        &mut self,
-        flow: u32,
-        change: impl FnOnce(&mut FlowRecord) -> R,
-    ) -> R {
+    pub(crate) fn update<R>(&mut self, flow: u32, change: impl FnOnce(&mut FlowRecord) -> R) -> R {
         let mut record = match self.slot(flow) {
             PackedOrFullFlowRecord::Whole(index) => {
                 let index = *index as usize;
                 return change(&mut self.whole[index]);
             }
-            PackedOrFullFlowRecord::Packed(packed) => packed.unpack_flow_record(),
+            PackedOrFullFlowRecord::Packed(packed) => packed.unpack(),
         };
         let result = change(&mut record);
-        let packed = self.pack_flow_record(&record);
+        let packed = self.pack(&record);
         match flow.checked_sub(FIRST_PART) {
             Some(part) => self.parts[part as usize] = packed,
             None => self.slots[flow as usize] = packed,
@@ -191,7 +187,7 @@ impl FlowRecords {
     }
 
     /// Sets the end of all flows that still run.
-    pub(crate) fn set_end_of_running_flows(&mut self, now: Time) {
+    pub(crate) fn end_running_flows(&mut self, now: Time) {
         for slot in &mut self.slots {
             let (status, end) = match slot {
                 PackedOrFullFlowRecord::Packed(packed) => (packed.status, &mut packed.end),
@@ -206,16 +202,16 @@ impl FlowRecords {
         }
     }
 
-    fn unpack_flow_record(&self, slot: &PackedOrFullFlowRecord) -> FlowRecord {
+    fn unpack(&self, slot: &PackedOrFullFlowRecord) -> FlowRecord {
         match slot {
-            PackedOrFullFlowRecord::Packed(packed) => packed.unpack_flow_record(),
+            PackedOrFullFlowRecord::Packed(packed) => packed.unpack(),
             PackedOrFullFlowRecord::Whole(index) => self.whole[*index as usize],
         }
     }
 
-    fn pack_flow_record(&mut self, record: &FlowRecord) -> PackedOrFullFlowRecord {
-        let packed = PackedFlowRecord::pack_flow_record_truncated(record);
-        if packed.unpack_flow_record() == *record {
+    fn pack(&mut self, record: &FlowRecord) -> PackedOrFullFlowRecord {
+        let packed = PackedFlowRecord::pack_truncated(record);
+        if packed.unpack() == *record {
             return PackedOrFullFlowRecord::Packed(packed);
         }
         self.whole.push(*record);
@@ -226,7 +222,7 @@ impl FlowRecords {
 impl FromIterator<FlowRecord> for FlowRecords {
     fn from_iter<I: IntoIterator<Item = FlowRecord>>(records: I) -> FlowRecords {
         let mut all = FlowRecords::default();
-        records.into_iter().for_each(|record| all.push_flow_record(&record));
+        records.into_iter().for_each(|record| all.push(&record));
         all
     }
 }
@@ -240,7 +236,7 @@ mod tests {
 
     fn zero() -> FlowRecord {
         let spec = FlowSpec { start: Time(5), ..FlowSpec::new(NodeId(1), NodeId(2), 1000) };
-        FlowRecord::new_at_flow_start(spec, Span(7), Time(5))
+        FlowRecord::new(spec, Span(7), Time(5))
     }
 
     /// Sets a field, by number, to a value that may or may not fit.
@@ -283,15 +279,15 @@ mod tests {
             let mut records: FlowRecords = expected.iter().copied().collect();
             for (flow, field, value) in changes {
                 set(&mut expected[flow as usize], field, value);
-                records.update_flow_record(flow, |record| set(record, field, value));
+                records.update(flow, |record| set(record, field, value));
                 prop_assert_eq!(records.flow_record(flow), expected[flow as usize]);
             }
             prop_assert_eq!(records.iter().collect::<Vec<_>>(), expected.clone());
-            prop_assert_eq!(records.flow_record_range(1..3).collect::<Vec<_>>(), &expected[1..3]);
+            prop_assert_eq!(records.range(1..3).collect::<Vec<_>>(), &expected[1..3]);
             for record in expected.iter_mut().filter(|record| record.status == FlowStatus::Running) {
                 record.end = Time(99);
             }
-            records.set_end_of_running_flows(Time(99));
+            records.end_running_flows(Time(99));
             prop_assert_eq!(records.iter().collect::<Vec<_>>(), expected);
         }
     }
@@ -299,7 +295,7 @@ mod tests {
     #[test]
     fn usual_flows_are_packed() {
         let mut records: FlowRecords = [zero(); 3].into_iter().collect();
-        records.update_flow_record(0, |record| {
+        records.update(0, |record| {
             (record.status, record.end, record.delivered) = (FlowStatus::Finished, Time(500), 1000);
             (record.connected, record.ce_packets, record.retransmits) = (Some(Time(90)), 12, 3);
             (record.timeouts, record.loss_probes, record.spec.query) = (1, 2, Some(40));
@@ -307,7 +303,7 @@ mod tests {
         assert_eq!((records.len(), records.whole.len()), (3, 0));
         // A flow that no longer fits takes one place, however often it changes.
         for lost in 1..5 {
-            records.update_flow_record(1, |record| record.datagrams.lost = lost);
+            records.update(1, |record| record.datagrams.lost = lost);
         }
         assert_eq!(records.whole.len(), 1);
     }

@@ -32,42 +32,38 @@ impl TrafficPathTable {
         self.used
     }
 
-    pub(crate) fn add_path_row(&mut self, path: Vec<PortId>) -> u32 {
-        let row = self.paths.add_path_row(&path);
+    pub(crate) fn add_row(&mut self, path: Vec<PortId>) -> u32 {
+        let row = self.paths.add_row(&path);
         self.rows_not_sent.push((row, path));
         row
     }
 
-    pub(crate) fn path_row_equals(&self, row: u32, path: &[PortId]) -> bool {
-        self.paths.path_row_equals(row, path)
+    pub(crate) fn row_equals(&self, row: u32, path: &[PortId]) -> bool {
+        self.paths.row_equals(row, path)
     }
 
-    pub(crate) fn schedule_path_row_retirement(&mut self, row: u32, at: Time) {
+    pub(crate) fn schedule_retirement(&mut self, row: u32, at: Time) {
         self.rows_to_retire.push((at, row));
     }
 
     /// Retires the rows that are due, after all partitions have reached `now`.
-    pub(crate) fn retire_due_path_rows(&mut self, now: Time) {
+    pub(crate) fn retire_due(&mut self, now: Time) {
         let due = self.rows_to_retire.extract_if(.., |(at, _)| *at < now);
-        due.for_each(|(_, row)| self.paths.retire_path_row(row));
+        due.for_each(|(_, row)| self.paths.retire_row(row));
     }
 
     /// Whether a search for unused rows pays off.
-    pub(crate) fn is_path_row_reclaim_due(&self) -> bool {
-        self.paths.is_path_row_reclaim_due()
+    pub(crate) fn is_reclaim_due(&self) -> bool {
+        self.paths.is_reclaim_due()
     }
 
     /// Frees retired rows that no packet refers to. `rows_of_packets`: rows of all packets; `places`: size of the packet pools.
-    pub(crate) fn reclaim_unused_path_rows(
-        &mut self,
-        rows_of_packets: impl Iterator<Item = u32>,
-        places: usize,
-    ) {
-        self.paths.reclaim_unused_path_rows(rows_of_packets, places);
+    pub(crate) fn reclaim_unused(&mut self, rows_of_packets: impl Iterator<Item = u32>, places: usize) {
+        self.paths.reclaim_unused(rows_of_packets, places);
     }
 
     /// Takes the new rows for the partitions.
-    pub(crate) fn take_new_path_rows(&mut self) -> Vec<(u32, Vec<PortId>)> {
+    pub(crate) fn take_new_rows(&mut self) -> Vec<(u32, Vec<PortId>)> {
         std::mem::take(&mut self.rows_not_sent)
     }
 }

@@ -54,14 +54,14 @@ impl ThreadPool {
             let (work, done) = (Mutex::new(None), Mutex::new(None));
             let slot = Arc::new(WorkerHandover { state: CacheAligned(AtomicU8::new(IDLE)), work, done });
             let (theirs, coordinator) = (Arc::clone(&slot), coordinator.clone());
-            let thread = scope.spawn(move || theirs.run_assigned_windows(catch_panic, &coordinator, backoff));
+            let thread = scope.spawn(move || theirs.run_windows(catch_panic, &coordinator, backoff));
             (slot, thread.thread().clone())
         };
         ThreadPool { slots: (0..count).map(slot).collect(), backoff }
     }
 
     /// Runs all workers up to `end`, the first on this thread. Returns the error of the first worker that failed.
-    pub(crate) fn run_workers_in_parallel(
+    pub(crate) fn run_workers(
         &mut self,
         workers: &mut Vec<Box<PartitionWorker>>,
         end: Time,
@@ -71,10 +71,10 @@ impl ThreadPool {
             slot.state.0.store(ASSIGNED, Ordering::Release);
             thread.unpark();
         }
-        workers[0].run_worker_until(end);
+        workers[0].run_until(end);
         let mut failed = None;
         for (slot, _) in &self.slots {
-            self.backoff.spin_then_sleep_until(|| slot.state.0.load(Ordering::Acquire) != ASSIGNED);
+            self.backoff.wait_until(|| slot.state.0.load(Ordering::Acquire) != ASSIGNED);
             match slot.done.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 Some(Ok(worker)) => workers.push(worker),
                 Some(Err(message)) => failed = failed.or(Some(message)),
@@ -88,7 +88,7 @@ impl ThreadPool {
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         for (slot, thread) in &self.slots {
-            self.backoff.spin_then_sleep_until(|| slot.state.0.load(Ordering::Acquire) != ASSIGNED);
+            self.backoff.wait_until(|| slot.state.0.load(Ordering::Acquire) != ASSIGNED);
             slot.state.0.store(SHUTDOWN, Ordering::Release);
             thread.unpark();
         }
@@ -97,14 +97,14 @@ impl Drop for ThreadPool {
 
 impl WorkerHandover {
     /// Runs assigned windows until shutdown.
-    fn run_assigned_windows(&self, catch_panic: CatchPanic, coordinator: &Thread, mut backoff: SpinBackoff) {
+    fn run_windows(&self, catch_panic: CatchPanic, coordinator: &Thread, mut backoff: SpinBackoff) {
         loop {
-            backoff.spin_then_sleep_until(|| self.state.0.load(Ordering::Acquire) != IDLE);
+            backoff.wait_until(|| self.state.0.load(Ordering::Acquire) != IDLE);
             if self.state.0.load(Ordering::Acquire) == SHUTDOWN {
                 return;
             }
             if let Some((mut worker, end)) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                let ran = catch_panic(&mut || worker.run_worker_until(end));
+                let ran = catch_panic(&mut || worker.run_until(end));
                 *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some(ran.map(|()| worker));
             }
             self.state.0.store(IDLE, Ordering::Release);
@@ -171,7 +171,7 @@ impl SpinBackoff {
     }
 
     /// Waits until `over` is true: spins briefly, then sleeps until unparked.
-    fn spin_then_sleep_until(&mut self, over: impl Fn() -> bool) {
+    fn wait_until(&mut self, over: impl Fn() -> bool) {
         let spins = self.next_spin_count();
         for _ in 0..spins {
             if over() {

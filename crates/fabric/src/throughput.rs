@@ -36,7 +36,7 @@ impl ThroughputSeries {
 
     /// Counts `bytes` of application data at `now`.
     #[inline(always)]
-    pub(crate) fn add_goodput_bytes(&mut self, workload: u16, bytes: u64, now: Time) {
+    pub(crate) fn add_goodput(&mut self, workload: u16, bytes: u64, now: Time) {
         if now >= self.until {
             self.append_intervals_until(now);
         }
@@ -50,7 +50,7 @@ impl ThroughputSeries {
     }
 
     /// Adds the counts of another partition.
-    pub(crate) fn merge_throughput(&mut self, other: &ThroughputSeries) {
+    pub(crate) fn merge(&mut self, other: &ThroughputSeries) {
         if self.workloads == 0 {
             return;
         }
@@ -93,12 +93,12 @@ impl ThroughputSeries {
     }
 
     /// Length of an interval; the first one starts at 0.
-    pub fn throughput_interval_length(&self) -> Span {
+    pub fn interval_length(&self) -> Span {
         self.every
     }
 
     /// Bytes by workload, interval by interval.
-    pub fn goodput_bytes_by_interval(&self) -> impl Iterator<Item = &[u64]> {
+    pub fn goodput_by_interval(&self) -> impl Iterator<Item = &[u64]> {
         // A network without workloads has no bytes.
         self.bytes.chunks(self.workloads.max(1))
     }
@@ -118,10 +118,10 @@ mod tests {
             arrivals.sort_unstable();
             let mut counted = ThroughputSeries::new(3);
             for (time, workload, bytes) in &arrivals {
-                counted.add_goodput_bytes(*workload, *bytes, Time(*time));
+                counted.add_goodput(*workload, *bytes, Time(*time));
             }
-            let every = counted.throughput_interval_length().0;
-            let found: Vec<Vec<u64>> = counted.goodput_bytes_by_interval().map(<[u64]>::to_vec).collect();
+            let every = counted.interval_length().0;
+            let found: Vec<Vec<u64>> = counted.goodput_by_interval().map(<[u64]>::to_vec).collect();
             let last = arrivals.last().unwrap().0;
             prop_assert!(found.len() <= MAX_INTERVALS);
             prop_assert_eq!(found.len() as u64, last / every + 1);

@@ -29,7 +29,7 @@ impl ArrivalTieBreaker {
 
     /// The tie bits of an arrival.
     #[inline(always)]
-    pub(crate) fn tie_bits_of_arrival(self, at: Time, port: PortId) -> u64 {
+    pub(crate) fn tie_bits(self, at: Time, port: PortId) -> u64 {
         // One product of 128 bits, folded (Wang Yi's wyhash): a difference of ports or of times reaches all bits.
         let port = u64::from(port.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.key;
         let product = u128::from(at.0 ^ self.key.rotate_left(32)) * u128::from(port);
@@ -47,9 +47,8 @@ mod tests {
         let mut wins = vec![0; ports.len()];
         for turn in 0..20_000 {
             let at = Time(1_000_000 + turn * every);
-            let first = (0..ports.len())
-                .min_by_key(|index| ties.tie_bits_of_arrival(at, PortId(ports[*index])))
-                .unwrap();
+            let first =
+                (0..ports.len()).min_by_key(|index| ties.tie_bits(at, PortId(ports[*index]))).unwrap();
             wins[first] += 1;
         }
         wins
@@ -77,7 +76,7 @@ mod tests {
         let ties = ArrivalTieBreaker::new(1, true);
         let first = |turn: u64| {
             let at = Time(turn * 123_040);
-            ties.tie_bits_of_arrival(at, PortId(0)) < ties.tie_bits_of_arrival(at, PortId(2))
+            ties.tie_bits(at, PortId(0)) < ties.tie_bits(at, PortId(2))
         };
         let changes = (0..20_000).filter(|turn| first(*turn) != first(*turn + 1)).count();
         assert!(changes.abs_diff(10_000) < 354, "{changes}");
@@ -86,8 +85,8 @@ mod tests {
     #[test]
     fn ideal_clocks_leave_the_order_to_the_ports() {
         let ties = ArrivalTieBreaker::new(1, false);
-        assert_eq!(ties.tie_bits_of_arrival(Time(123), PortId(7)), 0);
+        assert_eq!(ties.tie_bits(Time(123), PortId(7)), 0);
         let random = ArrivalTieBreaker::new(1, true);
-        assert_eq!(random.tie_bits_of_arrival(Time(123), PortId(7)) & !TIE_BITS, 0);
+        assert_eq!(random.tie_bits(Time(123), PortId(7)) & !TIE_BITS, 0);
     }
 }

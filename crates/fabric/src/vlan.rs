@@ -46,32 +46,23 @@ impl VlanPicker {
     }
 
     /// Picks the VLAN of a new endpoint that sends from host `from` to `to`, with transport class `class`. `counts`: it sends data, so it adds load.
-    pub(crate) fn pick_vlan_for_endpoint(
-        &mut self,
-        [from, to]: [NodeId; 2],
-        class: u8,
-        counts: bool,
-    ) -> PickedVlanAndClass {
+    pub(crate) fn pick(&mut self, [from, to]: [NodeId; 2], class: u8, counts: bool) -> PickedVlanAndClass {
         let vlan = self.choose_vlan(from, to);
         let among = if self.routes.per_packet { self.scratch.clone().into() } else { Box::default() };
         if counts {
-            self.add_flow_load_to_links(vlan, [from, to], 1.0);
+            self.add_load(vlan, [from, to], 1.0);
         }
         let lane = self.routes.tables.vlans()[usize::from(vlan)].lane;
-        let own = self.plan.class_index_of_priority(self.routes.lanes[usize::from(lane)]);
-        PickedVlanAndClass {
-            vlan,
-            class: if self.plan.is_class_lossless(class) { own } else { class },
-            among,
-        }
+        let own = self.plan.class_index(self.routes.lanes[usize::from(lane)]);
+        PickedVlanAndClass { vlan, class: if self.plan.is_lossless(class) { own } else { class }, among }
     }
 
     /// Removes the load of an endpoint that sent data by `vlan`.
-    pub(crate) fn remove_flow_load_from_links(&mut self, vlan: u16, ends: [NodeId; 2]) {
-        self.add_flow_load_to_links(vlan, ends, -1.0);
+    pub(crate) fn remove_load(&mut self, vlan: u16, ends: [NodeId; 2]) {
+        self.add_load(vlan, ends, -1.0);
     }
 
-    fn add_flow_load_to_links(&mut self, vlan: u16, [from, to]: [NodeId; 2], flows: f64) {
+    fn add_load(&mut self, vlan: u16, [from, to]: [NodeId; 2], flows: f64) {
         if matches!(self.routes.choice, VlanChoice::BestOfTwo | VlanChoice::LeastLoaded) {
             self.load.add(&self.routes.tables, vlan, from, to, flows);
         }

@@ -45,18 +45,18 @@ impl PartitionWorker {
     }
 
     /// Runs all events before `end`.
-    pub(crate) fn run_worker_until(&mut self, end: Time) {
+    pub(crate) fn run_until(&mut self, end: Time) {
         self.partition.ports.boundary.prefetch_outboxes();
         self.receive_orders_and_frames();
         self.partition.ctx.outgoing.end = end;
         self.partition.raise_prefetch_distance();
         run_events(&mut self.partition, &mut self.tally);
-        self.publish_worker_status();
+        self.publish_status();
     }
 
     /// Updates the status that the network reads between windows.
-    pub(crate) fn publish_worker_status(&mut self) {
-        let first_arrival = self.partition.ports.boundary.take_first_remote_arrival_time();
+    pub(crate) fn publish_status(&mut self) {
+        let first_arrival = self.partition.ports.boundary.take_first_arrival();
         let next = [self.next_event_time(), first_arrival].into_iter().flatten().min();
         let outgoing = &mut self.partition.ctx.outgoing;
         let WorkerStatus { reports, .. } = &mut self.status;
@@ -68,15 +68,15 @@ impl PartitionWorker {
     pub(crate) fn receive_orders_and_frames(&mut self) {
         let Partition { endpoints, switching, ctx, .. } = &mut self.partition;
         for update in self.updates.drain(..) {
-            update.rows.iter().for_each(|(row, path)| switching.paths.store_path_at_row(*row, path));
+            update.rows.iter().for_each(|(row, path)| switching.paths.store_path(*row, path));
             ctx.hosts_of_flow.extend(&update.hosts);
             ctx.hosts_of_parts.extend(&update.hosts_of_parts);
         }
         for TimedEndpointOrder { at, host, endpoint_key, order } in self.orders.drain(..) {
-            endpoints.schedule_endpoint_order(at, ctx.plan.host_id_of_node(host), endpoint_key, order, ctx);
+            endpoints.schedule_order(at, ctx.plan.host_id(host), endpoint_key, order, ctx);
         }
         for inbox in &mut self.inboxes {
-            self.partition.ports.receive_cross_partition_frames(inbox, &mut self.partition.ctx);
+            self.partition.ports.receive_frames(inbox, &mut self.partition.ctx);
         }
     }
 
@@ -92,14 +92,8 @@ pub(crate) fn swap_outboxes_and_inboxes(workers: &mut [Box<PartitionWorker>]) {
         let (before, after) = workers.split_at_mut(from);
         let from_worker = &mut after[0];
         for (to, to_worker) in before.iter_mut().enumerate() {
-            std::mem::swap(
-                from_worker.partition.ports.boundary.outbox_to_partition(to),
-                &mut to_worker.inboxes[from],
-            );
-            std::mem::swap(
-                to_worker.partition.ports.boundary.outbox_to_partition(from),
-                &mut from_worker.inboxes[to],
-            );
+            std::mem::swap(from_worker.partition.ports.boundary.outbox_to(to), &mut to_worker.inboxes[from]);
+            std::mem::swap(to_worker.partition.ports.boundary.outbox_to(from), &mut from_worker.inboxes[to]);
         }
     }
 }

@@ -296,24 +296,19 @@ impl ExternalStack for KernelStack {
         self.device_of.contains_key(&host)
     }
 
-    fn next_stack_event_time(&self) -> Option<Time> {
+    fn next_event_time(&self) -> Option<Time> {
         if !self.commands.is_empty() {
             return Some(Time::ZERO);
         }
         self.next().map(|time| self.network_time(time))
     }
 
-    fn run_stack_until(&mut self, now: Time, until: Time) -> Result<(), ExternalStackFailure> {
+    fn run_until(&mut self, now: Time, until: Time) -> Result<(), ExternalStackFailure> {
         let (now, until) = (self.kernel_time(now), self.kernel_time(until));
         self.run_at(now, until).map_err(failure)
     }
 
-    fn put_frame_into_receive_ring(
-        &mut self,
-        host: NodeId,
-        frame: &[u8],
-        now: Time,
-    ) -> Result<(), ExternalStackFailure> {
+    fn receive_frame(&mut self, host: NodeId, frame: &[u8], now: Time) -> Result<(), ExternalStackFailure> {
         let device = self.device(host);
         if !self.machine.put_frame(device, frame).map_err(failure)? {
             return Err(ExternalStackFailure(
@@ -324,7 +319,7 @@ impl ExternalStack for KernelStack {
         Ok(())
     }
 
-    fn take_frame_of_transmit_ring(
+    fn take_frame(
         &mut self,
         host: NodeId,
         now: Time,
@@ -342,20 +337,14 @@ impl ExternalStack for KernelStack {
         }))
     }
 
-    fn take_hosts_with_frames_to_send(&mut self) -> Vec<NodeId> {
+    fn take_ready_hosts(&mut self) -> Vec<NodeId> {
         let mut senders = std::mem::take(&mut self.senders);
         senders.sort_unstable();
         senders.dedup();
         senders
     }
 
-    fn execute_application_order(
-        &mut self,
-        host: NodeId,
-        endpoint_key: u32,
-        order: &ExternalStackOrder,
-        now: Time,
-    ) {
+    fn execute_order(&mut self, host: NodeId, endpoint_key: u32, order: &ExternalStackOrder, now: Time) {
         let (peer, delay) = match order {
             ExternalStackOrder::Open(opening) => {
                 (ipv4(opening.peer), opening.start.saturating_since(now).0.div_ceil(PICOSECONDS))
@@ -366,11 +355,11 @@ impl ExternalStack for KernelStack {
         self.commands.push(Command::Order { host, endpoint_key, peer, delay, order: *order });
     }
 
-    fn take_application_reports(&mut self) -> Vec<(u32, ExternalStackReport)> {
+    fn take_reports(&mut self) -> Vec<(u32, ExternalStackReport)> {
         std::mem::take(&mut self.reports)
     }
 
-    fn take_external_stack_samples(&mut self) -> ExternalStackSamples {
+    fn take_stack_samples(&mut self) -> ExternalStackSamples {
         samples::parse(&self.folder.take_samples(), &self.hosts)
     }
 
@@ -378,7 +367,7 @@ impl ExternalStack for KernelStack {
         self.programs.iter().any(|(_, status)| status.is_none())
     }
 
-    fn external_stack_warnings(&self) -> Vec<String> {
+    fn stack_warnings(&self) -> Vec<String> {
         let note = |(program, status): &(String, Option<u32>)| match status {
             Some(0) => None,
             Some(status) => Some(format!("program {program} ended with status {status}")),

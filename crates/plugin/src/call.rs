@@ -78,11 +78,11 @@ pub(crate) struct PluginCall {
 static THREAD_CALL_SLOTS: Mutex<Vec<&'static PluginCallOfThread>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static SLOT: &'static PluginCallOfThread = register_plugin_call_slot_of_thread();
+    static SLOT: &'static PluginCallOfThread = register_thread();
 }
 
 /// A thread that ends leaves its slot behind: a few bytes a thread, and only of threads that ran a plug-in.
-fn register_plugin_call_slot_of_thread() -> &'static PluginCallOfThread {
+fn register_thread() -> &'static PluginCallOfThread {
     let slot: &'static PluginCallOfThread = Box::leak(Box::new(PluginCallOfThread {
         code: AtomicPtr::new(null_mut()),
         function: AtomicU32::new(0),
@@ -95,7 +95,7 @@ fn register_plugin_call_slot_of_thread() -> &'static PluginCallOfThread {
 
 /// Calls `work` and marks this thread as inside the plug-in meanwhile.
 #[inline]
-pub(crate) fn call_plugin_function<T>(
+pub(crate) fn call_plugin<T>(
     code: &'static LoadedPlugin,
     function: PluginFunction,
     flow: u32,
@@ -113,7 +113,7 @@ pub(crate) fn call_plugin_function<T>(
 }
 
 impl PluginCallOfThread {
-    fn current_plugin_call(&self) -> Option<PluginCall> {
+    fn current_call(&self) -> Option<PluginCall> {
         let code = self.code.load(Ordering::Acquire);
         #[expect(unsafe_code, reason = "codes are leaked, so the pointer is null or valid for ever")]
         // SAFETY: see above.
@@ -127,12 +127,12 @@ impl PluginCallOfThread {
 
 /// The call that this thread is in. Safe in a signal handler, once the thread has called a plug-in.
 #[cfg(unix)]
-pub(crate) fn current_plugin_call_of_thread() -> Option<PluginCall> {
-    SLOT.try_with(|slot| slot.current_plugin_call()).ok().flatten()
+pub(crate) fn current_call() -> Option<PluginCall> {
+    SLOT.try_with(|slot| slot.current_call()).ok().flatten()
 }
 
 /// The calls that all threads are in, with the thread's number.
-pub(crate) fn plugin_calls_of_all_threads() -> Vec<(usize, PluginCall)> {
+pub(crate) fn all_calls() -> Vec<(usize, PluginCall)> {
     let slots = THREAD_CALL_SLOTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.current_plugin_call()?))).collect()
+    slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.current_call()?))).collect()
 }

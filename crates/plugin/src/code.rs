@@ -87,7 +87,7 @@ impl LoadedPlugin {
     }
 
     /// Whether the algorithm needs each mark echoed (`ecn = "dctcp"`).
-    pub fn needs_exact_ecn_echo(&self) -> bool {
+    pub fn needs_exact_echo(&self) -> bool {
         self.head.flags & NEEDS_EXACT_ECN != 0
     }
 
@@ -163,20 +163,20 @@ pub unsafe fn register_plugin(
         };
         (head, functions)
     };
-    let own = read_c_text(head.name, "name")?;
+    let own = read_text(head.name, "name")?;
     let is_rate_control = matches!(functions, PluginFunctions::Rate(_));
     let taken: Vec<Taken> =
         taken.iter().copied().filter(|known| known.is_rate_control == is_rate_control).collect();
-    check_plugin_name(own, &taken)?;
-    let doc = read_c_text(head.doc, "doc").map_err(|error| format!("{own}: {error}"))?;
-    check_plugin_functions(&head, &functions).map_err(|error| format!("{own}: {error}"))?;
-    let parameters = read_plugin_parameters(own, &head).map_err(|error| format!("{own}: {error}"))?;
+    check_name(own, &taken)?;
+    let doc = read_text(head.doc, "doc").map_err(|error| format!("{own}: {error}"))?;
+    check_functions(&head, &functions).map_err(|error| format!("{own}: {error}"))?;
+    let parameters = read_parameters(own, &head).map_err(|error| format!("{own}: {error}"))?;
     let name = format!("{module}:{own}");
     let others: Vec<_> = loaded_plugins().into_iter().filter(|code| code.name != name).collect();
-    check_plugin_keys_not_taken(own, &parameters, &others, &taken)?;
+    check_keys(own, &parameters, &others, &taken)?;
     let code: &'static LoadedPlugin = Box::leak(Box::new(LoadedPlugin {
-        name: leak_text_to_static(&name),
-        doc: leak_text_to_static(doc.lines().next().unwrap_or_default()),
+        name: leak_text(&name),
+        doc: leak_text(doc.lines().next().unwrap_or_default()),
         parameters: Vec::leak(parameters),
         source,
         functions,
@@ -189,11 +189,11 @@ pub unsafe fn register_plugin(
     Ok(code)
 }
 
-fn leak_text_to_static(text: &str) -> &'static str {
+fn leak_text(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }
 
-fn read_c_text<'a>(text: *const c_char, field: &str) -> Result<&'a str, String> {
+fn read_text<'a>(text: *const c_char, field: &str) -> Result<&'a str, String> {
     if text.is_null() {
         return Err(format!("its {field} is missing (NULL)"));
     }
@@ -209,7 +209,7 @@ fn read_c_text<'a>(text: *const c_char, field: &str) -> Result<&'a str, String> 
     Ok(text.trim())
 }
 
-fn check_plugin_name(own: &str, taken: &[Taken]) -> Result<(), String> {
+fn check_name(own: &str, taken: &[Taken]) -> Result<(), String> {
     let plain = own.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !plain || !own.starts_with(|c: char| c.is_ascii_alphabetic()) || own.len() > 64 {
         return Err(format!("{own:?} is no name: use letters, digits and '_', beginning with a letter"));
@@ -222,7 +222,7 @@ fn check_plugin_name(own: &str, taken: &[Taken]) -> Result<(), String> {
     Ok(())
 }
 
-fn check_plugin_functions(head: &Head, functions: &PluginFunctions) -> Result<(), String> {
+fn check_functions(head: &Head, functions: &PluginFunctions) -> Result<(), String> {
     let (required, flags): (&[(&str, bool)], u32) = match functions {
         PluginFunctions::Window(own) if own.on_delivery.is_some() => {
             if own.increase.is_some() || own.reduced.is_some() {
@@ -259,7 +259,7 @@ fn check_plugin_functions(head: &Head, functions: &PluginFunctions) -> Result<()
     Ok(())
 }
 
-fn read_plugin_parameters(own: &str, head: &Head) -> Result<Vec<Constant>, String> {
+fn read_parameters(own: &str, head: &Head) -> Result<Vec<Constant>, String> {
     let count = head.parameter_count as usize;
     if count > MAX_CONSTANTS {
         return Err(format!("it has {count} constants; at most {MAX_CONSTANTS} are allowed"));
@@ -269,44 +269,33 @@ fn read_plugin_parameters(own: &str, head: &Head) -> Result<Vec<Constant>, Strin
     }
     let prefix = own.to_ascii_lowercase();
     // SAFETY: the caller of `register_plugin` promises an array of so many.
-    (0..count).map(|index| read_plugin_parameter(&prefix, unsafe { &*head.parameters.add(index) })).collect()
+    (0..count).map(|index| read_parameter(&prefix, unsafe { &*head.parameters.add(index) })).collect()
 }
 
-fn read_plugin_parameter(prefix: &str, raw: &Parameter) -> Result<Constant, String> {
-    let key = read_c_text(raw.key, "key of a constant")?;
+fn read_parameter(prefix: &str, raw: &Parameter) -> Result<Constant, String> {
+    let key = read_text(raw.key, "key of a constant")?;
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     if !key.bytes().all(plain) {
         return Err(format!("{key:?} is no key: use lower-case letters, digits and '_'"));
     }
-    let doc = read_c_text(raw.doc, &format!("doc of the constant {key}"))?;
-    let read =
-        |value: RawValue| constant_value_from_raw(value, raw.kind).map_err(|error| format!("{key}: {error}"));
+    let doc = read_text(raw.doc, &format!("doc of the constant {key}"))?;
+    let read = |value: RawValue| from_raw(value, raw.kind).map_err(|error| format!("{key}: {error}"));
     let default = read(raw.default)?;
     let range = if raw.has_range == 0 { None } else { Some((read(raw.low)?, read(raw.high)?)) };
     if let Some((low, high)) = range
-        && !(constant_value_as_f64(low) <= constant_value_as_f64(default)
-            && constant_value_as_f64(default) <= constant_value_as_f64(high))
+        && !(to_f64(low) <= to_f64(default) && to_f64(default) <= to_f64(high))
     {
-        let [value, low, high] = [default, low, high].map(constant_value_as_text);
+        let [value, low, high] = [default, low, high].map(to_text);
         return Err(format!("{key}: the default {value} is outside of its range, {low} to {high}"));
     }
-    Ok(Constant {
-        key: leak_text_to_static(&format!("{prefix}_{key}")),
-        doc: leak_text_to_static(doc),
-        default,
-        range,
-    })
+    Ok(Constant { key: leak_text(&format!("{prefix}_{key}")), doc: leak_text(doc), default, range })
 }
 
-fn constant_value_as_text(value: ConstantValue) -> String {
-    if let ConstantValue::Time(time) = value {
-        time.to_string()
-    } else {
-        constant_value_as_f64(value).to_string()
-    }
+fn to_text(value: ConstantValue) -> String {
+    if let ConstantValue::Time(time) = value { time.to_string() } else { to_f64(value).to_string() }
 }
 
-fn constant_value_as_f64(value: ConstantValue) -> f64 {
+fn to_f64(value: ConstantValue) -> f64 {
     match value {
         ConstantValue::Number(x) => x,
         ConstantValue::Count(x) => f64::from(x),
@@ -315,7 +304,7 @@ fn constant_value_as_f64(value: ConstantValue) -> f64 {
     }
 }
 
-fn constant_value_from_raw(raw: RawValue, kind: i32) -> Result<ConstantValue, String> {
+fn from_raw(raw: RawValue, kind: i32) -> Result<ConstantValue, String> {
     // SAFETY: both fields are eight bytes for which every pattern is a value.
     let (number, integer) = unsafe { (raw.number, raw.integer) };
     match kind {
@@ -333,7 +322,7 @@ fn constant_value_from_raw(raw: RawValue, kind: i32) -> Result<ConstantValue, St
 }
 
 /// A constant as plug-ins take it.
-pub(crate) fn constant_value_to_raw(value: ConstantValue) -> RawValue {
+pub(crate) fn to_raw(value: ConstantValue) -> RawValue {
     match value {
         ConstantValue::Number(number) => RawValue { number },
         ConstantValue::Count(count) => RawValue { integer: i64::from(count) },
@@ -343,7 +332,7 @@ pub(crate) fn constant_value_to_raw(value: ConstantValue) -> RawValue {
 }
 
 /// Keys of a transport are one name space: no plug-in may take the key of another algorithm.
-fn check_plugin_keys_not_taken(
+fn check_keys(
     own: &str,
     parameters: &[Constant],
     others: &[&'static LoadedPlugin],

@@ -37,18 +37,18 @@ pub struct Constant {
 /// A possible type of a constant.
 pub trait ConstantType: Copy {
     /// Converts to a value.
-    fn to_constant_value(self) -> ConstantValue;
+    fn to_value(self) -> ConstantValue;
     /// From a value of the same kind.
-    fn from_constant_value(value: ConstantValue) -> Option<Self>;
+    fn from_value(value: ConstantValue) -> Option<Self>;
 }
 
 macro_rules! constant {
     ($($type:ty => $kind:ident,)+) => {$(
         impl ConstantType for $type {
-            fn to_constant_value(self) -> ConstantValue {
+            fn to_value(self) -> ConstantValue {
                 ConstantValue::$kind(self)
             }
-            fn from_constant_value(value: ConstantValue) -> Option<Self> {
+            fn from_value(value: ConstantValue) -> Option<Self> {
                 if let ConstantValue::$kind(value) = value { Some(value) } else { None }
             }
         }
@@ -62,7 +62,7 @@ pub fn is_plugin_loaded(name: &str) -> bool {
 }
 
 /// How to load the plug-in "mine:swift", or where it belongs if it is loaded.
-pub fn hint_to_load_plugin(name: &str) -> String {
+pub fn load_hint(name: &str) -> String {
     if let Some(code) = loaded_plugins().into_iter().find(|code| code.name == name) {
         let (of, key) = if code.is_rate_control() {
             ("queue pairs", "rdma_control, with a preset such as roce_dcqcn")
@@ -79,7 +79,7 @@ pub fn hint_to_load_plugin(name: &str) -> String {
 }
 
 /// The constants of an unloaded plug-in are not further mistakes.
-pub fn excuse_constants_of_unloaded_plugin(t: &mut Table, key: &str) {
+pub fn excuse_constants(t: &mut Table, key: &str) {
     let item = t.item.and_then(|item| item.get(key));
     if let Some(Item { value: Given::Text(name), .. }) = item
         && let Some((_, own)) = name.split_once(':')
@@ -115,23 +115,21 @@ pub fn read_constants(
 /// The value of a constant: from the file, a preset, or its default. Unused ones are noted, not recorded.
 fn read_constant(t: &mut Table, constant: &Constant, is_asked_for: bool) -> ConstantValue {
     match constant.default {
-        ConstantValue::Number(_) => read_constant_of_type::<f64>(t, constant, is_asked_for),
-        ConstantValue::Count(_) => read_constant_of_type::<u32>(t, constant, is_asked_for),
-        ConstantValue::Flag(_) => read_constant_of_type::<bool>(t, constant, is_asked_for),
-        ConstantValue::Time(_) => read_constant_of_type::<Span>(t, constant, is_asked_for),
+        ConstantValue::Number(_) => read_typed_constant::<f64>(t, constant, is_asked_for),
+        ConstantValue::Count(_) => read_typed_constant::<u32>(t, constant, is_asked_for),
+        ConstantValue::Flag(_) => read_typed_constant::<bool>(t, constant, is_asked_for),
+        ConstantValue::Time(_) => read_typed_constant::<Span>(t, constant, is_asked_for),
     }
 }
 
-fn read_constant_of_type<T: ConstantType + Setting + PartialOrd>(
+fn read_typed_constant<T: ConstantType + Setting + PartialOrd>(
     t: &mut Table,
     constant: &Constant,
     is_asked_for: bool,
 ) -> ConstantValue {
     let &Constant { key, doc, .. } = constant;
-    let Some(default) = T::from_constant_value(constant.default) else { return constant.default };
-    let range = constant
-        .range
-        .and_then(|(low, high)| Some(T::from_constant_value(low)?..=T::from_constant_value(high)?));
+    let Some(default) = T::from_value(constant.default) else { return constant.default };
+    let range = constant.range.and_then(|(low, high)| Some(T::from_value(low)?..=T::from_value(high)?));
     let value = match range {
         range if !is_asked_for => {
             t.unused(key, &default, range.as_ref().map(|range| range as &dyn Bounds<T>), doc);
@@ -140,7 +138,7 @@ fn read_constant_of_type<T: ConstantType + Setting + PartialOrd>(
         Some(range) => t.or_in(key, default, range, doc),
         None => t.or(key, default, doc),
     };
-    value.to_constant_value()
+    value.to_value()
 }
 
 /// Access to the constants of an algorithm by index.
@@ -192,14 +190,14 @@ macro_rules! constants {
 
             fn get_constant(&self, index: usize) -> Option<$crate::ConstantValue> {
                 use $crate::ConstantType;
-                [$(self.$field.to_constant_value(),)+].get(index).copied()
+                [$(self.$field.to_value(),)+].get(index).copied()
             }
 
             fn set_constant(&mut self, index: usize, value: $crate::ConstantValue) -> bool {
                 use $crate::ConstantType;
                 let mut place = 0..;
                 $(if place.next() == Some(index) {
-                    let Some(value) = <$type>::from_constant_value(value) else { return false };
+                    let Some(value) = <$type>::from_value(value) else { return false };
                     self.$field = value;
                     return true;
                 })+

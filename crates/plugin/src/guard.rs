@@ -6,10 +6,10 @@
 #[cfg_attr(not(unix), path = "guard/no_signals.rs")]
 mod signals;
 
-use crate::call::{PluginCall, plugin_calls_of_all_threads};
+use crate::call::{PluginCall, all_calls};
 pub use signals::install_trap_handler;
 pub(crate) use signals::prepare_signal_stack;
-use signals::write_to_stderr_and_exit;
+use signals::write_and_exit;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,14 +37,14 @@ impl Write for FixedSizeTextBuffer {
     }
 }
 
-fn end_process_in_plugin_call(call: PluginCall, what: &str) -> ! {
+fn end_process(call: PluginCall, what: &str) -> ! {
     let mut line = FixedSizeTextBuffer { bytes: [0; 512], len: 0 };
     let _ = write!(line, "pauseframe: congestion control {:?} ({})", call.code.name, call.code.source.file);
     if call.flow != u32::MAX {
         let _ = write!(line, ", flow {}", call.flow);
     }
     let _ = writeln!(line, ": its function {} ended the program by {what}", call.function);
-    write_to_stderr_and_exit(&line.bytes[..line.len])
+    write_and_exit(&line.bytes[..line.len])
 }
 
 /// Ends the process if a plug-in does not return from a call, for as long as it lives.
@@ -59,11 +59,11 @@ impl PluginWatchdog {
     ///
     /// # Errors
     /// If the system starts no thread.
-    pub fn start_plugin_watchdog() -> std::io::Result<PluginWatchdog> {
+    pub fn start() -> std::io::Result<PluginWatchdog> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("plug-in watchdog".to_owned());
-        let thread = thread.spawn(move || watch_plugin_calls(&stopped))?;
+        let thread = thread.spawn(move || watch_calls(&stopped))?;
         Ok(PluginWatchdog { stop, thread: Some(thread) })
     }
 }
@@ -78,11 +78,11 @@ impl Drop for PluginWatchdog {
     }
 }
 
-fn watch_plugin_calls(stopped: &AtomicBool) {
+fn watch_calls(stopped: &AtomicBool) {
     let mut seen: Vec<(usize, u64, Instant)> = Vec::new();
     while !stopped.load(Ordering::Relaxed) {
         std::thread::park_timeout(WATCHDOG_INTERVAL);
-        let calls = plugin_calls_of_all_threads();
+        let calls = all_calls();
         seen.retain(|(slot, number, _)| {
             calls.iter().any(|(other, call)| (slot, number) == (other, &call.number))
         });
@@ -90,7 +90,7 @@ fn watch_plugin_calls(stopped: &AtomicBool) {
             match seen.iter().find(|(other, number, _)| (*other, *number) == (slot, call.number)) {
                 None => seen.push((slot, call.number, Instant::now())),
                 Some((_, _, since)) if since.elapsed() > CALL_TIMEOUT => {
-                    end_process_in_plugin_call(call, "not returning within 10 s");
+                    end_process(call, "not returning within 10 s");
                 }
                 Some(_) => {}
             }

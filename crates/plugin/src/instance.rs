@@ -3,8 +3,8 @@
 #![expect(unsafe_code, reason = "calls through a C interface")]
 
 use crate::FAILURE_TERMINATOR;
-use crate::call::{PluginFunction, call_plugin_function};
-use crate::code::{LoadedPlugin, MAX_CONSTANTS, constant_value_to_raw};
+use crate::call::{PluginFunction, call_plugin};
+use crate::code::{LoadedPlugin, MAX_CONSTANTS, to_raw};
 use crate::constants::ConstantValue;
 use crate::guard;
 use std::ffi::{c_int, c_void};
@@ -70,7 +70,7 @@ impl Instance {
         guard::prepare_signal_stack();
         let code = config.code;
         let mut instance = Instance { code, state: vec![0; code.words].into(), flow: u32::MAX, random: seed };
-        let constants = config.values.map(constant_value_to_raw);
+        let constants = config.values.map(to_raw);
         if let Some(init) = code.head.init {
             // SAFETY: `register_plugin` was promised functions that keep to the interface.
             instance.notify(PluginFunction::Init, |state| unsafe { init(state, constants.as_ptr()) });
@@ -105,12 +105,12 @@ impl Instance {
     #[inline]
     pub fn call<T>(&mut self, function: PluginFunction, work: impl FnOnce(*mut c_void) -> T) -> T {
         let (code, flow, state) = (self.code, self.flow, self.state.as_mut_ptr().cast());
-        call_plugin_function(code, function, flow, || work(state))
+        call_plugin(code, function, flow, || work(state))
     }
 
     /// Calls a function that reads the state.
     pub fn ask<T>(&self, function: PluginFunction, work: impl FnOnce(*const c_void) -> T) -> T {
-        call_plugin_function(self.code, function, self.flow, || work(self.state.as_ptr().cast()))
+        call_plugin(self.code, function, self.flow, || work(self.state.as_ptr().cast()))
     }
 
     /// Calls a function that says whether it went well.

@@ -1,7 +1,7 @@
 //! Congestion controls that are loaded when the program runs, by the C interface of `pauseframe_cc.h`: windows of TCP and rates of queue pairs.
 //!
 //! The connection or queue pair owns the plug-in's state, a block of fixed size, so it can be copied. `transport` and `rdma` call the functions and
-//! check what they return; a value that makes no sense ends the run ([`plugin_failure_from_panic_message`]).
+//! check what they return; a value that makes no sense ends the run ([`failure_from_panic`]).
 
 pub mod abi;
 mod call;
@@ -13,8 +13,8 @@ mod instance;
 pub use call::PluginFunction;
 pub use code::{LoadedPlugin, PluginFunctions, PluginSource, Taken, loaded_plugins, register_plugin};
 pub use constants::{
-    AlgorithmConstants, Constant, ConstantType, ConstantValue, excuse_constants_of_unloaded_plugin,
-    hint_to_load_plugin, is_plugin_loaded, read_constants,
+    AlgorithmConstants, Constant, ConstantType, ConstantValue, excuse_constants, is_plugin_loaded, load_hint,
+    read_constants,
 };
 pub use guard::{PluginWatchdog, install_trap_handler};
 pub use instance::{Instance, PluginConfig, saturate_to_i64, show_value};
@@ -26,6 +26,6 @@ pub const NAME_PATTERN: &str = "^[A-Za-z0-9_-]+:[A-Za-z][A-Za-z0-9_]*$";
 const FAILURE_TERMINATOR: char = '\0';
 
 /// What a plug-in did wrong, if that is what a panic said.
-pub fn plugin_failure_from_panic_message(panic: &str) -> Option<&str> {
+pub fn failure_from_panic(panic: &str) -> Option<&str> {
     panic.split_once(FAILURE_TERMINATOR).map(|(message, _)| message)
 }

@@ -24,14 +24,8 @@ fn link_headroom(
         return Err(wrong("a link has a rate and frames have a size: both above 0"));
     }
     let link = Channel { rate: BitRate(rate_bps), delay: Span(delay_ps) };
-    let terms = LinkHeadroom::compute_headroom_for_link(
-        link,
-        link,
-        max_frame,
-        FrameOverhead::ETHERNET,
-        Span(reaction_ps),
-        lossless,
-    );
+    let terms =
+        LinkHeadroom::new(link, link, max_frame, FrameOverhead::ETHERNET, Span(reaction_ps), lossless);
     let result = PyDict::new(py);
     let times = [
         ("frame_ahead_ps", terms.frame_ahead),

@@ -53,13 +53,13 @@ fn congestion_control_contract(
     py: Python<'_>,
     name: &str,
 ) -> PyResult<Vec<(&'static str, &'static str, Option<String>)>> {
-    let all = CongestionControlConfig::built_in_and_loaded_congestion_controls();
+    let all = CongestionControlConfig::all();
     let of_tcp = all.iter().find(|(known, _)| *known == name).map(|(_, config)| *config);
     let of_pairs = RdmaControl::find(name);
     if of_tcp.is_none() && of_pairs.is_none() {
         return Err(InputError::new_err(format!("{name:?} is no congestion control")));
     }
-    let _watchdog = plugin::PluginWatchdog::start_plugin_watchdog()?;
+    let _watchdog = plugin::PluginWatchdog::start()?;
     Ok(py.detach(|| match (of_tcp, of_pairs) {
         (Some(config), _) => CONTRACT_RULES
             .iter()
@@ -77,10 +77,9 @@ fn violation(check: impl FnOnce() -> Result<(), String>) -> Option<String> {
     match caught(check) {
         Ok(Ok(())) => None,
         Ok(Err(broken)) => Some(broken),
-        Err(panic) => Some(
-            plugin::plugin_failure_from_panic_message(&panic.message)
-                .map_or_else(|| panic.to_string(), str::to_owned),
-        ),
+        Err(panic) => {
+            Some(plugin::failure_from_panic(&panic.message).map_or_else(|| panic.to_string(), str::to_owned))
+        }
     }
 }
 

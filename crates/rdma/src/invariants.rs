@@ -19,7 +19,7 @@ impl QueuePair {
 
     /// Debug builds end the run at a contradiction. Old queue pairs are recounted at some calls only.
     #[inline(always)]
-    pub(crate) fn check_in_debug_build(&self) {
+    pub(crate) fn debug_check(&self) {
         let [acknowledged, received] = self.acknowledged_and_received();
         let is_young = acknowledged.max(received) < YOUNG;
         if cfg!(debug_assertions) && (is_young || (acknowledged + received).is_multiple_of(61)) {

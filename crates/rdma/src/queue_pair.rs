@@ -412,7 +412,7 @@ impl QueuePair {
         now: Time,
     ) {
         self.process_packet(packet, telemetry, is_marked, port, now);
-        self.check_in_debug_build();
+        self.debug_check();
     }
 
     #[inline]
@@ -492,7 +492,7 @@ impl QueuePair {
             && (self.sender.has_work(&self.settings) || self.receiver.is_responding());
         if is_due {
             let packet = self.poll_due_data(now);
-            self.check_in_debug_build();
+            self.debug_check();
             return packet;
         }
         self.has_responded = false;
@@ -541,7 +541,7 @@ impl QueuePair {
     pub fn on_timeout(&mut self, now: Time) {
         self.control.on_timeout(now);
         self.sender.on_timeout(&mut self.control, &self.settings, &mut self.stats, now);
-        self.check_in_debug_build();
+        self.debug_check();
     }
 
     /// Up to which packet the peer has acknowledged what this end sent, and up to which this end has all that the peer sent.

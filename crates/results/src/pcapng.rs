@@ -277,7 +277,7 @@ fn tagged(bytes: &[u8], priority: Priority) -> Vec<u8> {
 fn tcp_header(flow: u32, forward: bool, segment: &Segment, agreement: Agreement) -> TcpHeader {
     let (client, server) = tcp_ports(flow);
     let (from, to) = if forward { (client, server) } else { (server, client) };
-    let has = |flag| segment.flags.contains_flags(flag);
+    let has = |flag| segment.flags.contains(flag);
     // RFC 7323 §2.2: the window of a SYN is never scaled.
     let shift = if has(TcpFlags::SYN) { 0 } else { agreement.window_scale };
     let window = (segment.window >> shift).min(u32::from(u16::MAX)) as u16;

@@ -47,8 +47,8 @@ fn conversation() -> Vec<CapturedFrame> {
     let plain = Segment { window: 1 << 20, flags: TcpFlags::ACK, seq: 101, ack: 501, ..Segment::default() };
     let sack = SackBlocks { count: 3, blocks: [(8000, 9448), (5000, 6448), (2000, 3448), (0, 0)] };
     let open = Segment { options: TcpOptions::Syn(syn), seq: 100, ack: 0, ..plain };
-    let syn_flags = TcpFlags::SYN.with_flags(TcpFlags::ECE).with_flags(TcpFlags::CWR);
-    let accept_flags = TcpFlags::SYN.with_flags(TcpFlags::ACK).with_flags(TcpFlags::ECE);
+    let syn_flags = TcpFlags::SYN.with(TcpFlags::ECE).with(TcpFlags::CWR);
+    let accept_flags = TcpFlags::SYN.with(TcpFlags::ACK).with(TcpFlags::ECE);
     let back = Segment { seq: 501, ack: 1549, ..plain };
     vec![
         segment_frame(100, true, 0, EcnCodepoint::NotEct, Segment { flags: syn_flags, ..open }),
@@ -67,7 +67,7 @@ fn conversation() -> Vec<CapturedFrame> {
             false,
             3,
             EcnCodepoint::Ce,
-            Segment { flags: TcpFlags::ACK.with_flags(TcpFlags::ECE), ..back },
+            Segment { flags: TcpFlags::ACK.with(TcpFlags::ECE), ..back },
         ),
         segment_frame(
             2_000_000_600,
@@ -90,7 +90,7 @@ fn conversation() -> Vec<CapturedFrame> {
             Segment {
                 seq: 1549,
                 len: 9,
-                flags: TcpFlags::ACK.with_flags(TcpFlags::FIN).with_flags(TcpFlags::CWR),
+                flags: TcpFlags::ACK.with(TcpFlags::FIN).with(TcpFlags::CWR),
                 ..plain
             },
         ),
@@ -273,7 +273,7 @@ fn headers_are_as_long_as_the_simulator_counts_them() {
             let header = tcp_header(0, true, &segment, agreement);
             assert_eq!(
                 header.header_len() as u32,
-                segment.tcp_header_len(timestamps),
+                segment.header_len(timestamps),
                 "{segment:?} {timestamps}"
             );
         }

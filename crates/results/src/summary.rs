@@ -324,7 +324,7 @@ mod tests {
             delivered: 1000,
             retransmits: 1,
             timeouts: 2,
-            ..FlowRecord::new_at_flow_start(spec, Span::from_us(2), end)
+            ..FlowRecord::new(spec, Span::from_us(2), end)
         }
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The `flows` table for the flows with the numbers `rows`, one row for each flow.
 pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Columns {
     let numbers = rows.start as u32..rows.end as u32;
-    let all = || records.flow_record_range(rows.clone());
+    let all = || records.range(rows.clone());
     let us = |value: fn(&FlowRecord) -> Option<f64>| optional(all().map(|r| value(&r)));
     let counts = |value: fn(&FlowRecord) -> u64| u64s(all().map(|r| value(&r)));
     let few = |value: fn(&FlowRecord) -> u32| u32s(all().map(|r| value(&r)));
@@ -378,7 +378,7 @@ mod tests {
             of_reply: pauseframe_fabric::RetransmissionCounts { retransmits: 2, timeouts: 1, loss_probes: 0 },
             undone: 1,
             ce_packets: 7,
-            ..FlowRecord::new_at_flow_start(spec, Span::from_us(20), Time::ZERO + Span::from_us(40))
+            ..FlowRecord::new(spec, Span::from_us(20), Time::ZERO + Span::from_us(40))
         }
     }
 

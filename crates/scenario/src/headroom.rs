@@ -76,7 +76,7 @@ pub fn headroom(resolved: &Resolved) -> Vec<HeadroomRow> {
     }
     let pool = |report: &HeadroomReport| {
         let switch = topology.peer(report.port);
-        plan.switch_headroom_pools().iter().find(|pool| pool.switch == switch).copied()
+        plan.headroom_pools().iter().find(|pool| pool.switch == switch).copied()
     };
     kinds.iter().map(|(report, links, count)| row(topology, report, *links, (*count, pool(report)))).collect()
 }
@@ -88,7 +88,7 @@ pub(crate) fn warnings(
     file_name: &str,
 ) -> Result<Vec<String>, Box<Problem>> {
     let Some(plan) = plan(scenario, topology) else { return Ok(Vec::new()) };
-    let Some((switch, taken)) = plan.switch_with_overcommitted_buffer() else {
+    let Some((switch, taken)) = plan.overcommitted_switch() else {
         return Ok(plan.warnings().to_vec());
     };
     let size = scenario.switch.buffer.buffer_size();

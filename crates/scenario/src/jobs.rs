@@ -41,8 +41,7 @@ fn specs(scenario: &Scenario) -> impl Iterator<Item = (usize, &ApplicationSpec)>
 }
 
 fn job(network: &Network, index: usize) -> Option<&Job> {
-    let workload =
-        network.workload_by_index(index).workload_as_any()?.downcast_ref::<ApplicationWorkload>()?;
+    let workload = network.workload(index).as_any()?.downcast_ref::<ApplicationWorkload>()?;
     Some(&workload.job)
 }
 
@@ -68,7 +67,7 @@ impl Jobs {
                 let [from, to] = [from, to].map(|rank| hosts[rank as usize]);
                 *known
                     .entry((from, to))
-                    .or_insert_with(|| parts.ideal.link_and_switch_latency(NodeId(from), NodeId(to)))
+                    .or_insert_with(|| parts.ideal.network_latency(NodeId(from), NodeId(to)))
             };
             let application = Arc::clone(&spec.application.0);
             let options = pauseframe_apps::Options { timeline: false, ..options(spec, [1.0; 2]) };

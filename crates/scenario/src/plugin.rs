@@ -1,8 +1,7 @@
 //! Congestion controls that are loaded when the program runs.
 
 pub use pauseframe_plugin::{
-    LoadedPlugin, PluginSource, PluginWatchdog, install_trap_handler, loaded_plugins,
-    plugin_failure_from_panic_message,
+    LoadedPlugin, PluginSource, PluginWatchdog, failure_from_panic, install_trap_handler, loaded_plugins,
 };
 
 use pauseframe_plugin::Taken;
@@ -29,7 +28,7 @@ pub unsafe fn register(
     let of_tcp = CongestionControlConfig::NAMES.iter().map(|(name, config)| Taken {
         is_rate_control: false,
         name,
-        constants: config.congestion_control_parameters(),
+        constants: config.constants(),
     });
     let others = |is_rate_control, names: Vec<&'static str>| {
         names.into_iter().map(move |name| Taken { is_rate_control, name, constants: &[] })

@@ -2,7 +2,7 @@
 //! would fill memory and disk.
 
 use crate::spec::{PacketsSpec, RecordSpec, SeriesSpec, WorkloadKind, WorkloadSpec};
-use pauseframe_fabric::{matches_glob, ports_matching_globs};
+use pauseframe_fabric::{matches_glob, matching_ports};
 use pauseframe_schema::error::Problem;
 use pauseframe_topology::Topology;
 use pauseframe_units::{Priority, Span};
@@ -78,7 +78,7 @@ impl Asked<'_> {
         let times = self.stop?.0 / spec.every.0.max(1);
         let lossless = self.priorities.iter().filter(|p| self.lossless.contains(p)).count() as u64;
         let metrics = 2 * self.priorities.len() as u64 + 2 * lossless;
-        let ports = ports_matching_globs(&spec.ports, self.topology).len() as u64;
+        let ports = matching_ports(&spec.ports, self.topology).len() as u64;
         let sampled = |w: &&WorkloadSpec| spec.flows.iter().any(|glob| matches_glob(glob, &w.name));
         let sampled = self.workloads.iter().filter(sampled).map(|w| self.flows(&w.kind, spec.every));
         let flows = sampled.fold(Flows::default(), |sum, of| Flows {
@@ -129,7 +129,7 @@ impl Asked<'_> {
     }
 
     fn packets(&self, spec: &PacketsSpec) -> Option<Flaw> {
-        let ports = ports_matching_globs(&spec.ports, self.topology);
+        let ports = matching_ports(&spec.ports, self.topology);
         let rate = |port| self.topology.channel(port).rate.0 as f64;
         // Rates of both directions of the links.
         let bits: f64 = ports.iter().map(|port| rate(*port) + rate(port.reverse())).sum();

@@ -47,8 +47,8 @@ fn main() {
     let linux = args.next().as_deref() == Some("linux");
     let recovery = if linux { RecoveryConfig::LINUX } else { RecoveryConfig::PLAIN };
     let mut sender = Connection::open(Arc::new(config(&name, recovery)), 0, 0, Time::ZERO);
-    sender.set_transmission_time_of_full_segment(Span::from_ns(120));
-    sender.send_application_data(u64::MAX / 2, Time::ZERO);
+    sender.set_frame_time(Span::from_ns(120));
+    sender.write(u64::MAX / 2, Time::ZERO);
     let mut sent = std::collections::VecDeque::new();
     let mut now = Time::ZERO;
     for i in 1..=acks {
@@ -59,7 +59,7 @@ fn main() {
         // A packet each 1.2 us, 100 us away.
         now = (now + Span::from_us(1)).max(at + Span::from_us(100));
         // One cut in two thousand ACKs keeps the window moving.
-        let flags = if i % 2000 == 0 { TcpFlags::ACK.with_flags(TcpFlags::ECE) } else { TcpFlags::ACK };
+        let flags = if i % 2000 == 0 { TcpFlags::ACK.with(TcpFlags::ECE) } else { TcpFlags::ACK };
         let segment = Segment { ack: end, window: 1 << 30, flags, ..Segment::default() };
         sender.on_segment(&segment, EcnCodepoint::NotEct, now);
     }

@@ -27,18 +27,18 @@ pub struct CachedTcpMetrics {
 
 impl Connection {
     /// Applies the metrics of earlier connections to this peer after the handshake. Call it right after `open` or `accept`.
-    pub fn inherit_cached_metrics(&mut self, metrics: &CachedTcpMetrics) {
+    pub fn inherit_metrics(&mut self, metrics: &CachedTcpMetrics) {
         if *metrics == CachedTcpMetrics::default() {
             return;
         }
-        self.opening_and_closing_state_mut().inherited = Some(*metrics);
+        self.life_mut().inherited = Some(*metrics);
         if self.is_established() {
-            self.apply_cached_metrics();
+            self.apply_metrics();
         }
     }
 
     /// `tcp_init_metrics`; FreeBSD `cc_conn_init`.
-    pub(crate) fn apply_cached_metrics(&mut self) {
+    pub(crate) fn apply_metrics(&mut self) {
         let Some(metrics) = self.life.as_mut().and_then(|life| life.inherited.take()) else { return };
         let rto = &self.config.rto;
         let sender = &mut self.sender;
@@ -71,16 +71,16 @@ impl Connection {
     }
 
     /// Saves the metrics of this connection for its peer.
-    pub fn cache_connection_metrics(&self, metrics: &mut CachedTcpMetrics) {
+    pub fn cache_metrics(&self, metrics: &mut CachedTcpMetrics) {
         match self.config.cache {
             CachePolicy::None => {}
-            CachePolicy::Linux | CachePolicy::LinuxSsthresh => self.cache_metrics_like_linux(metrics),
-            CachePolicy::Freebsd | CachePolicy::Cee => self.cache_metrics_like_freebsd(metrics),
+            CachePolicy::Linux | CachePolicy::LinuxSsthresh => self.cache_like_linux(metrics),
+            CachePolicy::Freebsd | CachePolicy::Cee => self.cache_like_freebsd(metrics),
         }
     }
 
     /// `tcp_update_metrics`.
-    fn cache_metrics_like_linux(&self, metrics: &mut CachedTcpMetrics) {
+    fn cache_like_linux(&self, metrics: &mut CachedTcpMetrics) {
         let Some(srtt) = self.srtt() else { return };
         // A longer RTT replaces the old one; a shorter one changes it by an eighth.
         let shorter = metrics.rtt.0.saturating_sub(srtt.0);
@@ -100,9 +100,9 @@ impl Connection {
             metrics.cwnd = metrics.cwnd.max(cwnd);
         } else if cwnd >= ssthresh && self.sender.phase == RecoveryPhase::Open {
             metrics.ssthresh = (cwnd / 2).max(ssthresh);
-            metrics.cwnd = average_with_previous_if_known(metrics.cwnd, cwnd);
+            metrics.cwnd = average_or_new(metrics.cwnd, cwnd);
         } else {
-            metrics.cwnd = average_with_previous_if_known(metrics.cwnd, ssthresh);
+            metrics.cwnd = average_or_new(metrics.cwnd, ssthresh);
             if metrics.ssthresh > 0 {
                 metrics.ssthresh = metrics.ssthresh.max(ssthresh);
             }
@@ -110,19 +110,19 @@ impl Connection {
     }
 
     /// `tcp_discardcb` and `tcp_hc_update`.
-    fn cache_metrics_like_freebsd(&self, metrics: &mut CachedTcpMetrics) {
+    fn cache_like_freebsd(&self, metrics: &mut CachedTcpMetrics) {
         let Some(srtt) = self.srtt() else { return };
-        metrics.rtt = Span(average_with_previous_if_known(metrics.rtt.0, srtt.0));
-        metrics.rttvar = Span(average_with_previous_if_known(metrics.rttvar.0, self.sender.rtt.rttvar().0));
+        metrics.rtt = Span(average_or_new(metrics.rtt.0, srtt.0));
+        metrics.rttvar = Span(average_or_new(metrics.rttvar.0, self.sender.rtt.rttvar().0));
         if self.ssthresh() != u64::MAX {
-            metrics.ssthresh = average_with_previous_if_known(metrics.ssthresh, self.ssthresh());
+            metrics.ssthresh = average_or_new(metrics.ssthresh, self.ssthresh());
         }
-        metrics.cwnd = average_with_previous_if_known(metrics.cwnd, self.cwnd());
+        metrics.cwnd = average_or_new(metrics.cwnd, self.cwnd());
     }
 }
 
 /// The mean of the known and the new value, or the new value if none is known.
-fn average_with_previous_if_known(known: u64, new: u64) -> u64 {
+fn average_or_new(known: u64, new: u64) -> u64 {
     if known == 0 { new } else { known / 2 + new / 2 }
 }
 
@@ -139,7 +139,7 @@ mod tests {
     fn inherit(cache: CachePolicy, metrics: CachedTcpMetrics) -> Connection {
         let config = TcpConfig { cache, mss: 1000, initial_window: 4000, ..TcpConfig::PLAIN };
         let mut connection = Connection::open(Arc::new(config), 1, 2, Time::ZERO);
-        connection.inherit_cached_metrics(&metrics);
+        connection.inherit_metrics(&metrics);
         connection
     }
 
@@ -196,10 +196,10 @@ mod tests {
         {
             let mut connection = inherit(CachePolicy::Linux, NOTHING);
             let sender = &mut connection.sender;
-            sender.rtt.add_rtt_sample(Span::from_ms(1), &connection.config.rto);
+            sender.rtt.add_sample(Span::from_ms(1), &connection.config.rto);
             (sender.phase, sender.window.cwnd, sender.window.ssthresh) = (phase, cwnd, ssthresh);
             let mut metrics = NOTHING;
-            connection.cache_connection_metrics(&mut metrics);
+            connection.cache_metrics(&mut metrics);
             assert_eq!(metrics.cwnd, kept, "{phase:?} {cwnd}");
         }
     }
@@ -210,10 +210,10 @@ mod tests {
         for (cwnd, ssthresh, kept) in [(8000, 3000, 4000), (8000, 6000, 6000), (6000, 6000, 6000)] {
             let mut connection = inherit(CachePolicy::LinuxSsthresh, NOTHING);
             let sender = &mut connection.sender;
-            sender.rtt.add_rtt_sample(Span::from_ms(1), &connection.config.rto);
+            sender.rtt.add_sample(Span::from_ms(1), &connection.config.rto);
             (sender.window.cwnd, sender.window.ssthresh) = (cwnd, ssthresh);
             let mut metrics = NOTHING;
-            connection.cache_connection_metrics(&mut metrics);
+            connection.cache_metrics(&mut metrics);
             assert_eq!(metrics.ssthresh, kept, "{cwnd} {ssthresh}");
         }
     }
@@ -226,10 +226,10 @@ mod tests {
         {
             let mut connection = inherit(CachePolicy::Freebsd, NOTHING);
             let sender = &mut connection.sender;
-            sender.rtt.add_rtt_sample(Span::from_ms(1), &connection.config.rto);
+            sender.rtt.add_sample(Span::from_ms(1), &connection.config.rto);
             sender.window.ssthresh = ssthresh;
             let mut metrics = CachedTcpMetrics { ssthresh: known, ..NOTHING };
-            connection.cache_connection_metrics(&mut metrics);
+            connection.cache_metrics(&mut metrics);
             assert_eq!((metrics.ssthresh, metrics.rtt), (kept, Span::from_ms(1)), "{known} {ssthresh}");
         }
     }

@@ -39,7 +39,7 @@ pub(crate) struct OpeningAndClosingState {
 }
 
 impl Connection {
-    pub(crate) fn opening_and_closing_state_mut(&mut self) -> &mut OpeningAndClosingState {
+    pub(crate) fn life_mut(&mut self) -> &mut OpeningAndClosingState {
         self.life.get_or_insert_default()
     }
 
@@ -51,7 +51,7 @@ impl Connection {
         }
         if self.config.fin {
             self.state = ConnectionState::Closing;
-            self.opening_and_closing_state_mut().fin = FinState::Due;
+            self.life_mut().fin = FinState::Due;
         } else if self.receiver.has_unacked_data() {
             self.receiver.request_ack();
         }
@@ -59,7 +59,7 @@ impl Connection {
 
     /// No application listens here: a SYN is answered with RST (RFC 9293 §3.10.7.1).
     #[must_use]
-    pub fn with_connections_refused(mut self) -> Connection {
+    pub fn without_listener(mut self) -> Connection {
         self.state = ConnectionState::Refusing;
         self.syn_due = false;
         self
@@ -67,7 +67,7 @@ impl Connection {
 
     /// The host is down or unreachable: nothing is answered.
     #[must_use]
-    pub fn with_segments_unanswered(mut self) -> Connection {
+    pub fn without_answers(mut self) -> Connection {
         self.state = ConnectionState::Silent;
         self.syn_due = false;
         self
@@ -93,14 +93,14 @@ impl Connection {
     /// Processes a segment with SYN, FIN or RST, or any segment outside the established state.
     #[cold]
     pub(crate) fn on_control_segment(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
-        if segment.flags.contains_flags(TcpFlags::RST) {
-            self.on_rst_segment(segment);
+        if segment.flags.contains(TcpFlags::RST) {
+            self.on_rst(segment);
             return;
         }
-        if segment.flags.contains_flags(TcpFlags::SYN) || !self.is_open() {
-            self.on_handshake_segment(segment, now);
+        if segment.flags.contains(TcpFlags::SYN) || !self.is_open() {
+            self.on_handshake(segment, now);
         }
-        if segment.flags.contains_flags(TcpFlags::SYN) || !self.is_open() {
+        if segment.flags.contains(TcpFlags::SYN) || !self.is_open() {
             return;
         }
         if !self.on_established_segment(segment, codepoint, now) {
@@ -112,7 +112,7 @@ impl Connection {
         {
             life.fin = FinState::Acked;
         }
-        if segment.flags.contains_flags(TcpFlags::FIN) && segment.flags.contains_flags(TcpFlags::ACK) {
+        if segment.flags.contains(TcpFlags::FIN) && segment.flags.contains(TcpFlags::ACK) {
             self.record_peer_fin(segment.seq.wrapping_add(segment.len));
         }
     }
@@ -120,26 +120,26 @@ impl Connection {
     /// Notes the peer's FIN with number `seq`; it takes effect when all data before it have arrived (RFC 9293 §3.10.7.4).
     fn record_peer_fin(&mut self, seq: u32) {
         self.receiver.request_ack();
-        let life = self.opening_and_closing_state_mut();
+        let life = self.life_mut();
         if !life.peer_fin {
             life.peer_fin_at = Some(seq);
-            self.process_peer_fin_if_in_order();
+            self.process_peer_fin();
         }
     }
 
     /// Processes the peer's FIN when nothing before it is missing.
     #[cold]
-    pub(crate) fn process_peer_fin_if_in_order(&mut self) {
+    pub(crate) fn process_peer_fin(&mut self) {
         let Some(life) = &mut self.life else { return };
-        if life.peer_fin_at.is_some_and(|seq| self.receiver.sequence_distance_from_rcv_nxt(seq) == 0) {
+        if life.peer_fin_at.is_some_and(|seq| self.receiver.distance_ahead(seq) == 0) {
             (life.peer_fin, life.peer_fin_at) = (true, None);
-            self.receiver.consume_peer_fin();
+            self.receiver.consume_fin();
             self.receiver.request_ack();
         }
     }
 
     /// Adds a FIN above a gap to the SACK blocks.
-    pub(crate) fn add_fin_to_sack_blocks(&self, blocks: &mut SackBlocks) {
+    pub(crate) fn sack_fin(&self, blocks: &mut SackBlocks) {
         let Some(seq) = self.life.as_ref().and_then(|life| life.peer_fin_at) else { return };
         for (_, right) in blocks.blocks.iter_mut().take(usize::from(blocks.count)) {
             if *right == seq {
@@ -149,18 +149,16 @@ impl Connection {
     }
 
     /// Processes a RST (RFC 9293 §3.10.7.3); in a synchronised state only with exactly the next number (RFC 5961 §3.2).
-    fn on_rst_segment(&mut self, segment: &Segment) {
+    fn on_rst(&mut self, segment: &Segment) {
         match self.state {
             ConnectionState::SynSent => {
-                if segment.flags.contains_flags(TcpFlags::ACK)
-                    && segment.ack == self.sender.space.wire_sequence_number(0)
-                {
-                    self.fail_connection(ConnectionFailure::Refused);
+                if segment.flags.contains(TcpFlags::ACK) && segment.ack == self.sender.space.wire_seq(0) {
+                    self.fail(ConnectionFailure::Refused);
                 }
             }
             ConnectionState::SynReceived | ConnectionState::Established | ConnectionState::Closing => {
-                match self.receiver.sequence_distance_from_rcv_nxt(segment.seq) {
-                    0 => self.fail_connection(ConnectionFailure::Reset),
+                match self.receiver.distance_ahead(segment.seq) {
+                    0 => self.fail(ConnectionFailure::Reset),
                     _ => self.receiver.request_ack(),
                 }
             }
@@ -173,12 +171,12 @@ impl Connection {
 
     /// The next segment while closing: data, and the FIN with or after the last data.
     #[cold]
-    pub(crate) fn next_segment_while_closing(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
+    pub(crate) fn poll_closing(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
         let due = self.life.as_ref().is_some_and(|life| life.fin == FinState::Due);
-        let may_go = self.config.is_mechanism_enabled(Mechanism::FinWithData) || self.sender.is_all_acked();
-        if due && may_go && self.sender.bytes_waiting_to_write() == 0 {
-            self.sender.append_fin_after_data();
-            self.opening_and_closing_state_mut().fin = FinState::Queued;
+        let may_go = self.config.is_enabled(Mechanism::FinWithData) || self.sender.is_all_acked();
+        if due && may_go && self.sender.unwritten_bytes() == 0 {
+            self.sender.append_fin();
+            self.life_mut().fin = FinState::Queued;
         }
         let unsent = self.sender.snd_nxt;
         let polled = self.poll_established(now);
@@ -188,34 +186,34 @@ impl Connection {
         let sends_data = polled.is_some_and(|(segment, _)| segment.len > 0);
         if sends_data && self.sender.snd_nxt > unsent && self.sender.piggyback_fin() {
             return polled.map(|(segment, ecn)| {
-                let flags = segment.flags.with_flags(TcpFlags::FIN).with_flags(TcpFlags::PSH);
+                let flags = segment.flags.with(TcpFlags::FIN).with(TcpFlags::PSH);
                 (Segment { flags, ..segment }, ecn)
             });
         }
         let (segment, ecn) = if let Some(polled) = polled {
             polled
         } else {
-            let fin = self.sender.send_fin_if_window_permits(now, &self.config)?;
-            self.build_data_segment(fin, now)
+            let fin = self.sender.next_fin(now, &self.config)?;
+            self.build_data(fin, now)
         };
-        Some((self.convert_fin_byte_to_flag(segment), ecn))
+        Some((self.fin_to_flag(segment), ecn))
     }
 
     /// Converts the FIN's byte at the end of a segment to the FIN flag.
-    fn convert_fin_byte_to_flag(&self, segment: Segment) -> Segment {
+    fn fin_to_flag(&self, segment: Segment) -> Segment {
         let end = segment.seq.wrapping_add(segment.len);
-        if segment.len == 0 || end != self.sender.space.wire_sequence_number(self.sender.snd_end) {
+        if segment.len == 0 || end != self.sender.space.wire_seq(self.sender.snd_end) {
             return segment;
         }
         let len = segment.len - 1;
-        let flags = if len == 0 { segment.flags.without_flags(TcpFlags::PSH) } else { segment.flags };
-        Segment { len, flags: flags.with_flags(TcpFlags::FIN), ..segment }
+        let flags = if len == 0 { segment.flags.without(TcpFlags::PSH) } else { segment.flags };
+        Segment { len, flags: flags.with(TcpFlags::FIN), ..segment }
     }
 }
 
 impl Sender {
     /// Appends the FIN after the data.
-    fn append_fin_after_data(&mut self) {
+    fn append_fin(&mut self) {
         self.snd_end += 1;
         self.fin = true;
     }
@@ -225,20 +223,20 @@ impl Sender {
         let alone = self.snd_nxt + 1 == self.snd_end;
         if alone {
             self.snd_nxt = self.snd_end;
-            self.scoreboard.extend_last_segment_by_fin(self.snd_end);
+            self.scoreboard.extend_by_fin(self.snd_end);
         }
         alone
     }
 
     /// Sends the FIN when all data are sent and the peer's window has room, regardless of the congestion window.
-    fn send_fin_if_window_permits(&mut self, now: Time, config: &TcpConfig) -> Option<OutgoingSegment> {
+    fn next_fin(&mut self, now: Time, config: &TcpConfig) -> Option<OutgoingSegment> {
         let last = self.snd_nxt + 1 == self.snd_end && self.snd_end <= self.snd_una + u64::from(self.snd_wnd);
         if !last {
             return None;
         }
-        self.restore_timer_after_pacing_wait();
+        self.restore_timer();
         let fin = self.transmit_new_segment::<true>(1, SegmentKindForEcn::New, self.pipe(), now, config);
-        self.set_timer_after_sending(now, config);
+        self.schedule_tlp(now, config);
         Some(fin)
     }
 }

@@ -1,6 +1,6 @@
 //! The settings of a transport. A variant (`dctcp`, `tcp_bolt` ...) is a row of these values, not a copy of code.
 
-use crate::cc::{CongestionControlConfig, read_congestion_control_and_constants};
+use crate::cc::{CongestionControlConfig, read_congestion_control};
 use crate::mechanisms::{DisabledMechanisms, Mechanism};
 use crate::recovery::RecoveryConfig;
 use pauseframe_schema::ledger::Origin;
@@ -179,7 +179,7 @@ table! {
     /// Settings that all connections of a transport share
     pub struct TcpConfig {
         /// Congestion control; its constants are separate keys
-        congestion_control: CongestionControlConfig = by(read_congestion_control_and_constants);
+        congestion_control: CongestionControlConfig = by(read_congestion_control);
         /// Largest payload of a segment in bytes: MTU minus headers and timestamps, if on
         mss: u32 = from(0);
         /// Initial congestion window in bytes
@@ -192,18 +192,18 @@ table! {
         ecn: EcnMode = or(EcnMode::Off);
         /// ECT on SYN and SYN-ACK too
         #[source = "RFC 3168 §6.1.1; judd §7.4: DCTCP+"]
-        ect_on_syn: bool = by(read_all_ect_setting, &congestion_control, stack);
+        ect_on_syn: bool = by(read_all_ect, &congestion_control, stack);
         /// ECT on pure ACKs and retransmissions too, as Linux does for DCTCP
         #[source = "RFC 3168 §6.1.4; Linux"]
-        ect_on_ack: bool = by(read_all_ect_setting, &congestion_control, stack) => {
-            warn_of_ecn_echo_too_coarse(t, &congestion_control, ecn);
+        ect_on_ack: bool = by(read_all_ect, &congestion_control, stack) => {
+            warn_coarse_echo(t, &congestion_control, ecn);
         };
         /// Selective acknowledgements
         #[source = "RFC 2018, RFC 6675"]
         sack: bool = or(true);
         /// Fast retransmit and fast recovery
         #[source = "RFC 5681 §3.2"]
-        fast_retransmit: bool = by(read_setting_unless_packets_reordered, reorders);
+        fast_retransmit: bool = by(read_unless_reordered, reorders);
         /// Duplicate ACKs that trigger fast retransmit
         #[source = "RFC 5681 §3.2"]
         dup_thresh: u32 = or_in(3, 1..=1000);
@@ -227,29 +227,29 @@ table! {
         delayed_ack: DelayedAckConfig = part(DelayedAckConfig::read) => {
             let least = if rto.form == RtoForm::Freebsd { rto.min + rto.slop } else { rto.min };
             if delayed_ack.segments > 1 && delayed_ack.timeout > least {
-                warn_of_rto_below_ack_delay(t, delayed_ack.timeout, least);
+                warn_short_rto(t, delayed_ack.timeout, least);
             }
         };
         // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it does not limit by default.
         /// Receive window with receive_buffer = "fixed"
         #[source = "RFC 9293 §3.8.6, RFC 7323 §2.3"]
-        receive_window: u32 = by(read_size_below_4gb, Bytes::kb(4000), WINDOWS);
+        receive_window: u32 = by(read_size, Bytes::kb(4000), WINDOWS);
         /// Receive window: constant (fixed), half of a buffer that grows with the data read (linux), or a buffer that
         /// grows in steps (freebsd, needs timestamps)
         #[source = "Linux: tcp_rcv_space_adjust; FreeBSD"]
         receive_buffer: ReceiveBuffer = or(ReceiveBuffer::Fixed);
         /// Initial receive buffer of linux and freebsd
         #[source = "Linux: tcp_rmem[1]; FreeBSD: recvspace"]
-        receive_buffer_initial: u32 = by(read_size_below_4gb, Bytes(131_072), WINDOWS);
+        receive_buffer_initial: u32 = by(read_size, Bytes(131_072), WINDOWS);
         /// Maximum receive buffer of linux and freebsd; the initial size disables linux autotuning
         #[source = "Linux: tcp_rmem[2]; FreeBSD: recvbuf_max"]
-        receive_buffer_max: u32 = by(read_size_below_4gb, Bytes(6_291_456), WINDOWS) => {
+        receive_buffer_max: u32 = by(read_size, Bytes(6_291_456), WINDOWS) => {
             let is_used = receive_buffer != ReceiveBuffer::Fixed;
-            check_max_buffer_size(t, is_used, ("receive_buffer_initial", receive_buffer_initial), ("receive_buffer_max", receive_buffer_max), "");
+            check_max_buffer(t, is_used, ("receive_buffer_initial", receive_buffer_initial), ("receive_buffer_max", receive_buffer_max), "");
         };
         /// Growth step of the freebsd receive buffer
         #[source = "FreeBSD: recvbuf_inc"]
-        receive_buffer_step: u32 = by(read_size_below_4gb, Bytes(16_384), WINDOWS);
+        receive_buffer_step: u32 = by(read_size, Bytes(16_384), WINDOWS);
         /// Maximum number of full segments above a gap; 0: no limit
         #[source = "cee Table I: 200"]
         reassembly_limit: u32 = or_in(0, 0..=1_000_000);
@@ -269,12 +269,12 @@ table! {
         send_buffer: SendBuffer = or(SendBuffer::Unlimited);
         /// Initial send buffer of linux
         #[source = "Linux: tcp_wmem[1]"]
-        send_buffer_initial: u32 = by(read_size_below_4gb, Bytes(16_384), SEND_BUFFERS);
+        send_buffer_initial: u32 = by(read_size, Bytes(16_384), SEND_BUFFERS);
         /// Maximum send buffer of linux
         #[source = "Linux: tcp_wmem[2]"]
-        send_buffer_max: u32 = by(read_size_below_4gb, Bytes(4_194_304), SEND_BUFFERS) => {
+        send_buffer_max: u32 = by(read_size, Bytes(4_194_304), SEND_BUFFERS) => {
             let (initial, max) = (("send_buffer_initial", send_buffer_initial), ("send_buffer_max", send_buffer_max));
-            check_max_buffer_size(t, send_buffer == SendBuffer::Linux, initial, max, "raise it, or lower send_buffer_initial");
+            check_max_buffer(t, send_buffer == SendBuffer::Linux, initial, max, "raise it, or lower send_buffer_initial");
         };
         /// When a last, not full segment is sent: at once (at_once, TCP_NODELAY), when no other small one is
         /// unacknowledged (nagle), or when more data arrive or the probe timer expires (cork, TCP_CORK). Workloads of
@@ -305,14 +305,14 @@ table! {
         /// Consecutive timeouts before giving up
         #[source = "Linux: tcp_retries2"]
         retries: u32 = or_in(15, 0..=255);
-        /// Mechanisms of Linux that are switched off, see [`TcpConfig::without_mechanism`]
+        /// Mechanisms of Linux that are switched off, see [`TcpConfig::without`]
         without: DisabledMechanisms = from(DisabledMechanisms::NOTHING);
     }
     pub fn part(t, stack: &str, reorders: Option<&str>);
 }
 
 /// A size of less than 4 GB.
-fn read_size_below_4gb(
+fn read_size(
     t: &mut Table,
     key: &'static str,
     doc: &str,
@@ -323,7 +323,7 @@ fn read_size_below_4gb(
 }
 
 /// The maximum of a buffer in use is not below its initial size.
-fn check_max_buffer_size(
+fn check_max_buffer(
     t: &mut Table,
     is_used: bool,
     (of_initial, initial): (&str, u32),
@@ -335,14 +335,14 @@ fn check_max_buffer_size(
 }
 
 // Linux 6.1: a DCTCP socket sends everything as ECT(0) (tcp_ca_needs_ecn).
-fn read_all_ect_setting(
+fn read_all_ect(
     t: &mut Table,
     key: &'static str,
     doc: &str,
     control: &CongestionControlConfig,
     stack: &str,
 ) -> bool {
-    let all = stack == "linux" && control.needs_exact_ecn_echo();
+    let all = stack == "linux" && control.needs_exact_echo();
     let why = match control {
         CongestionControlConfig::Dctcp(_) => "DCTCP of the linux stack".to_owned(),
         other => format!("{} needs the exact echo of CE", other.name()),
@@ -352,7 +352,7 @@ fn read_all_ect_setting(
 }
 
 // Linux 6.7 and later (tcp_delack_max) holds no ACK as long as its own smallest RTO, for this reason.
-fn warn_of_rto_below_ack_delay(t: &mut Table, held: Span, least: Span) {
+fn warn_short_rto(t: &mut Table, held: Span, least: Span) {
     let key = t.at("delayed_ack_timeout");
     t.ledger.warn(format!(
         "{key}: an ACK is held for up to {held}, longer than the smallest RTO ({least}): timeouts without a loss; lower it \
@@ -360,8 +360,8 @@ fn warn_of_rto_below_ack_delay(t: &mut Table, held: Span, least: Span) {
     ));
 }
 
-fn warn_of_ecn_echo_too_coarse(t: &mut Table, control: &CongestionControlConfig, ecn: EcnMode) {
-    if control.needs_exact_ecn_echo() && ecn != EcnMode::Dctcp {
+fn warn_coarse_echo(t: &mut Table, control: &CongestionControlConfig, ecn: EcnMode) {
+    if control.needs_exact_echo() && ecn != EcnMode::Dctcp {
         let path = t.at("ecn");
         t.ledger.warn(format!(
             "{path}: {} with congestion_control {:?}, which needs the exact echo of CE (ecn = \"dctcp\")",
@@ -372,12 +372,7 @@ fn warn_of_ecn_echo_too_coarse(t: &mut Table, control: &CongestionControlConfig,
 }
 
 /// bolt §IV-A2 disables fast retransmit if packets of a flow overtake each other.
-fn read_setting_unless_packets_reordered(
-    t: &mut Table,
-    key: &'static str,
-    doc: &str,
-    reorders: Option<&str>,
-) -> bool {
+fn read_unless_reordered(t: &mut Table, key: &'static str, doc: &str, reorders: Option<&str>) -> bool {
     let (fast, origin) = match reorders {
         None => (true, Origin::Default),
         Some(why) => (false, Origin::Computed(format!("because {why}"))),
@@ -390,7 +385,7 @@ fn read_setting_unless_packets_reordered(
 impl TcpConfig {
     /// Bytes of MPTCP's option DSS on a segment with `len` bytes of data.
     #[inline]
-    pub fn multipath_option_bytes(&self, len: u32) -> u32 {
+    pub fn dss_bytes(&self, len: u32) -> u32 {
         match (self.subflows, len) {
             (1, _) => 0,
             (_, 0) => DSS_WITHOUT_MAPPING,
@@ -457,26 +452,26 @@ impl TcpConfig {
 
     /// These settings with `mechanism` off. A mechanism with its own setting is switched off there.
     #[must_use]
-    pub fn without_mechanism(mut self, mechanism: Mechanism) -> TcpConfig {
+    pub fn without(mut self, mechanism: Mechanism) -> TcpConfig {
         match mechanism {
             Mechanism::Frto => self.recovery.frto = false,
             Mechanism::PacketCounting => self.recovery.count_packets = false,
             Mechanism::SmallQueues => self.small_queues = false,
-            other => self.without = self.without.with_mechanism_disabled(other),
+            other => self.without = self.without.with(other),
         }
         self
     }
 
     /// Whether a mechanism without its own setting is on.
     #[inline]
-    pub(crate) fn is_mechanism_enabled(&self, mechanism: Mechanism) -> bool {
-        !self.without.is_mechanism_disabled(mechanism)
+    pub(crate) fn is_enabled(&self, mechanism: Mechanism) -> bool {
+        !self.without.is_disabled(mechanism)
     }
 
     /// Whether a closed window is probed without data, as Linux does.
     #[inline]
     pub(crate) fn sends_empty_probes(&self) -> bool {
-        self.recovery.count_packets && self.is_mechanism_enabled(Mechanism::EmptyProbe)
+        self.recovery.count_packets && self.is_enabled(Mechanism::EmptyProbe)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::closing::OpeningAndClosingState;
 use crate::config::{EcnMode, TcpConfig};
 use crate::mechanisms::Mechanism;
 use crate::receiver::{GroResult, MergedSegment, Receiver};
-use crate::segment::{EcnCodepoint, Segment, TcpFlags, TcpOptions, Timestamps, tcp_timestamp_at};
+use crate::segment::{EcnCodepoint, Segment, TcpFlags, TcpOptions, Timestamps, timestamp_at};
 use crate::sender::{OutgoingSegment, SegmentKindForEcn, Sender};
 use crate::stats::ConnectionStats;
 use pauseframe_units::{Span, Time};
@@ -88,10 +88,10 @@ impl Connection {
         let opens = state == ConnectionState::SynSent;
         let receiver = Receiver::new(&config, config.ecn, peer_iss, sender.window.mss, opens);
         // Replaced by the peer's value; without a handshake both endpoints have the same settings.
-        sender.set_peer_window(receiver.receive_window_of_syn());
+        sender.set_peer_window(receiver.syn_window());
         if state == ConnectionState::Established {
             sender.begin_delivery_samples(Time::ZERO, &config);
-            sender.begin_application_writes(&config);
+            sender.begin_writes(&config);
         }
         Connection {
             state,
@@ -114,51 +114,51 @@ impl Connection {
 
     /// Bytes of MPTCP's option on a segment with `len` bytes of data.
     #[inline(always)]
-    pub fn multipath_option_bytes(&self, len: u32) -> u32 {
-        self.config.multipath_option_bytes(len)
+    pub fn dss_bytes(&self, len: u32) -> u32 {
+        self.config.dss_bytes(len)
     }
 
     /// Queues `bytes` of application data; allowed before the connection is established.
-    pub fn send_application_data(&mut self, bytes: u64, now: Time) {
+    pub fn write(&mut self, bytes: u64, now: Time) {
         self.sender.check_application_limit(now);
-        if self.sender.is_all_sent() && self.config.is_mechanism_enabled(Mechanism::AckOfRequest) {
-            self.receiver.send_due_ack_before_reply();
+        if self.sender.is_all_sent() && self.config.is_enabled(Mechanism::AckOfRequest) {
+            self.receiver.send_due_ack();
         }
-        self.sender.append_application_data(bytes);
+        self.sender.write(bytes);
     }
 
     /// Discards data that were never sent. Data already sent are still delivered.
-    pub fn discard_unsent_application_data(&mut self) {
-        self.sender.discard_unsent_data();
+    pub fn discard_unsent(&mut self) {
+        self.sender.discard_unsent();
     }
 
     /// Processes a segment with the ECN field `codepoint`.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
         if self.receiver.is_gro_enabled() {
-            self.merge_frame_by_gro(segment, codepoint, now);
+            self.gro_receive(segment, codepoint, now);
         } else {
             self.process_segment(segment, codepoint, now);
         }
-        self.check_in_debug_build();
+        self.debug_check();
     }
 
     /// Merges frames of a NIC poll before processing (GRO).
     #[cold]
-    fn merge_frame_by_gro(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
-        match self.receiver.merge_frame_by_gro(segment, codepoint, now) {
+    fn gro_receive(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
+        match self.receiver.gro_receive(segment, codepoint, now) {
             GroResult::Held => {}
-            GroResult::Due(merged) => self.process_merged_segment(merged, now),
+            GroResult::Due(merged) => self.process_merged(merged, now),
             GroResult::Passed(before) => {
                 if let Some(merged) = before {
-                    self.process_merged_segment(merged, now);
+                    self.process_merged(merged, now);
                 }
                 self.process_segment(segment, codepoint, now);
             }
         }
     }
 
-    fn process_merged_segment(&mut self, merged: MergedSegment, now: Time) {
+    fn process_merged(&mut self, merged: MergedSegment, now: Time) {
         self.stats.ce_received +=
             u64::from(merged.codepoint == EcnCodepoint::Ce) * u64::from(merged.frames - 1);
         self.process_segment(&merged.segment, merged.codepoint, now);
@@ -183,7 +183,7 @@ impl Connection {
     ) -> bool {
         // RFC 9293 §3.10.7.4: a segment without ACK is dropped; an old one without data, such as Linux's window probe, and an ACK of unsent data
         // are answered.
-        if !segment.flags.contains_flags(TcpFlags::ACK) {
+        if !segment.flags.contains(TcpFlags::ACK) {
             return false;
         }
         if segment.len == 0
@@ -193,7 +193,7 @@ impl Connection {
             self.receiver.answer_old_segment(now);
             return false;
         }
-        let ece = segment.flags.contains_flags(TcpFlags::ECE) && self.ecn != EcnMode::Off;
+        let ece = segment.flags.contains(TcpFlags::ECE) && self.ecn != EcnMode::Off;
         if !self.sender.on_ack(segment, ece, now, &self.config, &mut self.stats) {
             // Linux drops it without a word (`tcp_ack`).
             if !self.config.recovery.count_packets {
@@ -208,7 +208,7 @@ impl Connection {
             self.stats.ce_received += u64::from(codepoint == EcnCodepoint::Ce);
             self.receiver.on_data(segment, codepoint, now, &self.config, &self.sender.rtt);
             if self.life.is_some() {
-                self.process_peer_fin_if_in_order();
+                self.process_peer_fin();
             }
         }
         true
@@ -216,18 +216,18 @@ impl Connection {
 
     /// Updates TS.Recent from segments that begin at or before the last ACK sent (RFC 7323 §4.3).
     pub(crate) fn update_ts_recent(&mut self, segment: &Segment) {
-        if segment.stamps.value != 0 && self.receiver.begins_at_or_before_last_ack(segment.seq) {
+        if segment.stamps.value != 0 && self.receiver.begins_by_last_ack(segment.seq) {
             self.ts_recent = segment.stamps.value;
         }
     }
 
     /// The timestamps of a segment that leaves at `now`.
     #[inline]
-    pub(crate) fn timestamps_of_departing_segment(&mut self, now: Time) -> Timestamps {
+    pub(crate) fn stamp_segment(&mut self, now: Time) -> Timestamps {
         if !self.config.timestamps {
             return Timestamps::default();
         }
-        let value = tcp_timestamp_at(now);
+        let value = timestamp_at(now);
         self.receiver.on_timestamp_sent(value);
         Timestamps { value, echo: self.ts_recent }
     }
@@ -236,7 +236,7 @@ impl Connection {
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
         let next = self.next_segment(now);
-        self.check_in_debug_build();
+        self.debug_check();
         next
     }
 
@@ -244,9 +244,9 @@ impl Connection {
     fn next_segment(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
         if self.state != ConnectionState::Established {
             return if self.state == ConnectionState::Closing {
-                self.next_segment_while_closing(now)
+                self.poll_closing(now)
             } else {
-                self.next_handshake_segment(now)
+                self.poll_handshake(now)
             };
         }
         self.poll_established(now)
@@ -257,11 +257,11 @@ impl Connection {
         if self.receiver.needs_separate_ack() {
             return Some(self.build_pure_ack(now));
         }
-        if self.sender.needs_transmission_slow_path() {
+        if self.sender.needs_slow_path() {
             return self.poll_slow_path(now);
         }
         if let Some(outgoing) = self.sender.next_new_segment_weighted::<false>(now, &self.config) {
-            return Some(self.build_data_segment(outgoing, now));
+            return Some(self.build_data(outgoing, now));
         }
         if self.receiver.owes_ack() {
             return Some(self.build_pure_ack(now));
@@ -272,46 +272,42 @@ impl Connection {
     /// [`Self::poll_established`] if the next segment is not simply a new one.
     #[cold]
     fn poll_slow_path(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
-        match self.sender.next_segment_on_slow_path(now, &self.config, &mut self.stats) {
-            Some(outgoing) => Some(self.build_data_segment(outgoing, now)),
+        match self.sender.next_on_slow_path(now, &self.config, &mut self.stats) {
+            Some(outgoing) => Some(self.build_data(outgoing, now)),
             None => self.receiver.owes_ack().then(|| self.build_pure_ack(now)),
         }
     }
 
     #[inline]
-    pub(crate) fn build_data_segment(
-        &mut self,
-        outgoing: OutgoingSegment,
-        now: Time,
-    ) -> (Segment, EcnCodepoint) {
+    pub(crate) fn build_data(&mut self, outgoing: OutgoingSegment, now: Time) -> (Segment, EcnCodepoint) {
         if outgoing.len == 0 {
             return self.build_window_probe(now);
         }
         let ack = self.receiver.take_ack();
-        let mut flags = if ack.ece { TcpFlags::ACK.with_flags(TcpFlags::ECE) } else { TcpFlags::ACK };
-        if self.sender.take_push_flag(outgoing) {
-            flags = flags.with_flags(TcpFlags::PSH);
+        let mut flags = if ack.ece { TcpFlags::ACK.with(TcpFlags::ECE) } else { TcpFlags::ACK };
+        if self.sender.take_push(outgoing) {
+            flags = flags.with(TcpFlags::PSH);
         }
-        let mut codepoint = self.ecn_codepoint_of_data();
+        let mut codepoint = self.data_codepoint();
         if outgoing.kind == SegmentKindForEcn::New {
             if self.sender.cwr_due {
                 // RFC 3168 §6.1.2: CWR on the first new segment after the reduction.
                 self.sender.cwr_due = false;
                 if self.ecn != EcnMode::Off {
-                    flags = flags.with_flags(TcpFlags::CWR);
+                    flags = flags.with(TcpFlags::CWR);
                 }
             }
         } else {
-            codepoint = self.ecn_codepoint_of_pure_ack();
+            codepoint = self.pure_ack_codepoint();
         }
         let segment = Segment {
-            seq: self.sender.space.wire_sequence_number(outgoing.offset),
-            ack: self.receiver.wire_sequence_number(ack.offset),
+            seq: self.sender.space.wire_seq(outgoing.offset),
+            ack: self.receiver.wire_seq(ack.offset),
             len: outgoing.len,
             window: self.receiver.window_for_ack(ack),
             flags,
             options: TcpOptions::None,
-            stamps: self.timestamps_of_departing_segment(now),
+            stamps: self.stamp_segment(now),
         };
         self.receiver.on_data_sent(now, &self.config);
         (segment, codepoint)
@@ -319,7 +315,7 @@ impl Connection {
 
     fn build_pure_ack(&mut self, now: Time) -> (Segment, EcnCodepoint) {
         let ack = self.receiver.take_ack();
-        let options = if self.sender.sack && self.receiver.needs_sack_option() {
+        let options = if self.sender.sack && self.receiver.needs_sack() {
             // RFC 2018 §3: with timestamps there is room for three blocks, beside MPTCP's option for one.
             let most = match (self.config.timestamps, self.config.subflows) {
                 (false, 1) => 4,
@@ -327,52 +323,52 @@ impl Connection {
                 _ => 3,
             };
             let mut blocks = self.receiver.build_sack_blocks(most);
-            self.add_fin_to_sack_blocks(&mut blocks);
+            self.sack_fin(&mut blocks);
             TcpOptions::Sack(blocks)
         } else {
             TcpOptions::None
         };
         let segment = Segment {
-            seq: self.sender.space.wire_sequence_number(self.sender.snd_nxt),
-            ack: self.receiver.wire_sequence_number(ack.offset),
+            seq: self.sender.space.wire_seq(self.sender.snd_nxt),
+            ack: self.receiver.wire_seq(ack.offset),
             len: 0,
             window: self.receiver.window_for_ack(ack),
-            flags: if ack.ece { TcpFlags::ACK.with_flags(TcpFlags::ECE) } else { TcpFlags::ACK },
+            flags: if ack.ece { TcpFlags::ACK.with(TcpFlags::ECE) } else { TcpFlags::ACK },
             options,
-            stamps: self.timestamps_of_departing_segment(now),
+            stamps: self.stamp_segment(now),
         };
-        (segment, self.ecn_codepoint_of_pure_ack())
+        (segment, self.pure_ack_codepoint())
     }
 
     /// `tcp_xmit_probe_skb`: an old number, so that the peer answers.
     #[cold]
     fn build_window_probe(&mut self, now: Time) -> (Segment, EcnCodepoint) {
         let (probe, codepoint) = self.build_pure_ack(now);
-        let seq = self.sender.space.wire_sequence_number(self.sender.snd_una).wrapping_sub(1);
+        let seq = self.sender.space.wire_seq(self.sender.snd_una).wrapping_sub(1);
         (Segment { seq, ..probe }, codepoint)
     }
 
     #[inline]
-    fn ecn_codepoint_of_data(&self) -> EcnCodepoint {
+    fn data_codepoint(&self) -> EcnCodepoint {
         if self.ecn == EcnMode::Off { EcnCodepoint::NotEct } else { EcnCodepoint::Ect0 }
     }
 
     /// RFC 3168 §6.1.4 to §6.1.6: pure ACKs, retransmissions and window probes are not ECT unless the settings say
     /// so.
     #[inline]
-    pub(crate) fn ecn_codepoint_of_pure_ack(&self) -> EcnCodepoint {
-        if self.config.ect_on_ack { self.ecn_codepoint_of_data() } else { EcnCodepoint::NotEct }
+    pub(crate) fn pure_ack_codepoint(&self) -> EcnCodepoint {
+        if self.config.ect_on_ack { self.data_codepoint() } else { EcnCodepoint::NotEct }
     }
 
     /// RFC 3168 §6.1.1: SYN and SYN-ACK are not ECT either, unless the settings say so.
-    pub(crate) fn ecn_codepoint_of_syn(&self) -> EcnCodepoint {
-        if self.config.ect_on_syn { self.ecn_codepoint_of_data() } else { EcnCodepoint::NotEct }
+    pub(crate) fn syn_codepoint(&self) -> EcnCodepoint {
+        if self.config.ect_on_syn { self.data_codepoint() } else { EcnCodepoint::NotEct }
     }
 
     /// When [`Self::on_timeout`] must be called: the earliest of the retransmission (or persist, or SYN) timer, the receiver's timer and, while data
     /// are left to send or to acknowledge, that of the congestion control.
     #[inline]
-    pub fn next_timer_deadline(&self) -> Option<Time> {
+    pub fn deadline(&self) -> Option<Time> {
         let deadline =
             self.sender.rto_deadline.min(self.receiver.deadline).min(self.sender.control_deadline());
         (deadline != Time::MAX).then_some(deadline)
@@ -381,7 +377,7 @@ impl Connection {
     /// Handles the timers due at `now`; a call before the deadline has no effect.
     pub fn on_timeout(&mut self, now: Time) {
         self.process_timers(now);
-        self.check_in_debug_build();
+        self.debug_check();
     }
 
     #[inline]
@@ -389,7 +385,7 @@ impl Connection {
         if now >= self.receiver.deadline
             && let Some(merged) = self.receiver.end_gro_poll(now)
         {
-            self.process_merged_segment(merged, now);
+            self.process_merged(merged, now);
         }
         if now >= self.receiver.deadline {
             self.receiver.on_timeout(now, &self.config, &self.sender.rtt);
@@ -402,7 +398,7 @@ impl Connection {
             ConnectionState::SynSent | ConnectionState::SynReceived => self.on_syn_timeout(now),
             ConnectionState::Established | ConnectionState::Closing => {
                 if !self.sender.on_timeout(now, &self.config, &mut self.stats) {
-                    self.fail_connection(ConnectionFailure::DataTimeout);
+                    self.fail(ConnectionFailure::DataTimeout);
                 }
             }
             ConnectionState::Listen
@@ -412,7 +408,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn fail_connection(&mut self, failure: ConnectionFailure) {
+    pub(crate) fn fail(&mut self, failure: ConnectionFailure) {
         self.state = ConnectionState::Failed(failure);
         self.syn_due = false;
         self.sender.rto_deadline = Time::MAX;
@@ -434,30 +430,30 @@ impl Connection {
     /// Bytes of this side's data that the peer has acknowledged.
     #[inline]
     pub fn acked_bytes(&self) -> u64 {
-        self.sender.snd_una.min(self.sender.end_of_data_before_fin())
+        self.sender.snd_una.min(self.sender.data_end())
     }
 
     /// Bytes of this side's data that the peer has yet to acknowledge, sent or not: pFabric's rank of a flow.
     #[inline]
-    pub fn bytes_not_yet_acked(&self) -> u64 {
-        self.sender.bytes_not_yet_acked()
+    pub fn unacked_bytes(&self) -> u64 {
+        self.sender.unacked_bytes()
     }
 
     /// The oldest segment in flight, for prefetching.
     #[inline]
-    pub fn oldest_segment_in_flight(&self) -> Option<&impl Sized> {
-        self.sender.scoreboard.first_segment_for_prefetch()
+    pub fn oldest_in_flight(&self) -> Option<&impl Sized> {
+        self.sender.scoreboard.first_segment()
     }
 
     /// Sets the transmission time of a full segment at this host.
-    pub fn set_transmission_time_of_full_segment(&mut self, frame: Span) {
-        self.sender.set_transmission_time_of_full_segment(frame, &self.config);
+    pub fn set_frame_time(&mut self, frame: Span) {
+        self.sender.set_frame_time(frame, &self.config);
     }
 
     /// Whether frames of a super-packet are still to be sent: the host takes all of them before other frames.
     #[inline]
-    pub fn is_super_packet_partly_sent(&self) -> bool {
-        self.sender.uses_super_packets() && self.sender.is_super_packet_partly_sent()
+    pub fn is_mid_super_packet(&self) -> bool {
+        self.sender.uses_super_packets() && self.sender.is_mid_super_packet()
     }
 
     /// Bytes that the socket may have in its host's queues: a millisecond of its rate (Linux `tcp_small_queue_check`).
@@ -488,7 +484,7 @@ impl Connection {
     }
 
     /// Why the connection failed, if it did.
-    pub fn connection_failure(&self) -> Option<ConnectionFailure> {
+    pub fn failure(&self) -> Option<ConnectionFailure> {
         match self.state {
             ConnectionState::Failed(failure) => Some(failure),
             _ => None,
@@ -526,12 +522,12 @@ impl Connection {
     }
 
     /// Tail loss probes sent.
-    pub fn tail_loss_probes_sent(&self) -> u32 {
+    pub fn tlp_count(&self) -> u32 {
         self.sender.refined.as_deref().map_or(0, |refined| refined.loss_probes)
     }
 
     /// Window reductions undone as spurious.
-    pub fn undone_reduction_count(&self) -> u32 {
+    pub fn undo_count(&self) -> u32 {
         self.sender.refined.as_deref().map_or(0, |refined| refined.undone)
     }
 
@@ -541,7 +537,7 @@ impl Connection {
     }
 
     /// The counters.
-    pub fn connection_stats(&self) -> &ConnectionStats {
+    pub fn stats(&self) -> &ConnectionStats {
         &self.stats
     }
 }
@@ -601,7 +597,7 @@ mod tests {
         let mut now = Time::ZERO;
         let mut ends = pair();
         exchange(&mut ends, &mut now, &[]);
-        ends[0].send_application_data(u64::from(MSS), now);
+        ends[0].write(u64::from(MSS), now);
         exchange(&mut ends, &mut now, &[]);
         assert!(ends.iter().all(|end| !end.is_quiescent()), "the ACK is delayed");
         for end in &mut ends {
@@ -627,9 +623,9 @@ mod tests {
         // new data come last.
         for lost in [&[][..], &[12], &[0, 38], &[1]] {
             let before = ends[1].delivered_bytes();
-            ends[0].send_application_data(40_000, now);
+            ends[0].write(40_000, now);
             exchange(&mut ends, &mut now, lost);
-            while let Some(deadline) = ends.iter().filter_map(Connection::next_timer_deadline).min() {
+            while let Some(deadline) = ends.iter().filter_map(Connection::deadline).min() {
                 now = now.max(deadline);
                 for end in &mut ends {
                     end.on_timeout(now);
@@ -645,7 +641,7 @@ mod tests {
                 );
             }
         }
-        assert!(ends[0].connection_stats().retransmits >= 3, "{:?}", ends[0].connection_stats());
+        assert!(ends[0].stats().retransmits >= 3, "{:?}", ends[0].stats());
     }
 
     /// Sequence numbers wrap at 2^32; a connection continues normally after 12 GB.
@@ -657,7 +653,7 @@ mod tests {
         let far = 3 << 32;
         ends[0].sender.skip_to(far);
         ends[1].receiver.skip_to(far);
-        ends[0].send_application_data(50_000, now);
+        ends[0].write(50_000, now);
         exchange(&mut ends, &mut now, &[7]);
         assert_eq!(ends[1].delivered_bytes(), far + 50_000);
         assert_eq!(ends[0].acked_bytes(), far + 50_000);

@@ -16,28 +16,28 @@ const ECN_SETUP_SYN: TcpFlags = TcpFlags(TcpFlags::ECE.0 | TcpFlags::CWR.0);
 impl Connection {
     /// Processes a segment with SYN, or one before the connection is established.
     #[cold]
-    pub(crate) fn on_handshake_segment(&mut self, segment: &Segment, now: Time) {
-        let syn = segment.flags.contains_flags(TcpFlags::SYN);
-        let ack = segment.flags.contains_flags(TcpFlags::ACK);
+    pub(crate) fn on_handshake(&mut self, segment: &Segment, now: Time) {
+        let syn = segment.flags.contains(TcpFlags::SYN);
+        let ack = segment.flags.contains(TcpFlags::ACK);
         match self.state {
             ConnectionState::Listen if syn && !ack => {
-                self.negotiate_syn_options(segment, segment.flags.contains_flags(ECN_SETUP_SYN));
+                self.negotiate_options(segment, segment.flags.contains(ECN_SETUP_SYN));
                 self.state = ConnectionState::SynReceived;
                 self.syn_due = true;
             }
-            ConnectionState::SynSent if syn && ack && self.acknowledges_own_syn(segment) => {
+            ConnectionState::SynSent if syn && ack && self.acks_syn(segment) => {
                 // ECE without CWR: an ECN-setup SYN-ACK.
-                self.negotiate_syn_options(segment, segment.flags.0 & ECN_SETUP_SYN.0 == TcpFlags::ECE.0);
-                self.enter_established_state(now);
+                self.negotiate_options(segment, segment.flags.0 & ECN_SETUP_SYN.0 == TcpFlags::ECE.0);
+                self.enter_established(now);
                 self.receiver.request_ack();
             }
             ConnectionState::SynReceived if syn && !ack => {
                 // The peer has not received our SYN.
                 self.syn_due = true;
             }
-            ConnectionState::SynReceived if !syn && ack && self.acknowledges_own_syn(segment) => {
+            ConnectionState::SynReceived if !syn && ack && self.acks_syn(segment) => {
                 self.sender.set_peer_window(segment.window);
-                self.enter_established_state(now);
+                self.enter_established(now);
             }
             // The ACK of the SYN-ACK was lost.
             ConnectionState::Established | ConnectionState::Closing if syn && ack => {
@@ -52,12 +52,12 @@ impl Connection {
         }
     }
 
-    fn acknowledges_own_syn(&self, segment: &Segment) -> bool {
-        segment.ack == self.sender.space.wire_sequence_number(0)
+    fn acks_syn(&self, segment: &Segment) -> bool {
+        segment.ack == self.sender.space.wire_seq(0)
     }
 
     /// Accepts the options of the peer's SYN that this side offers too.
-    fn negotiate_syn_options(&mut self, syn: &Segment, ecn: bool) {
+    fn negotiate_options(&mut self, syn: &Segment, ecn: bool) {
         if !ecn {
             self.ecn = EcnMode::Off;
         }
@@ -76,57 +76,54 @@ impl Connection {
         }
     }
 
-    fn enter_established_state(&mut self, now: Time) {
+    fn enter_established(&mut self, now: Time) {
         self.state = ConnectionState::Established;
         self.syn_due = false;
-        if let Some((sent_at, _)) = self.sender.scoreboard.remove_acked_segments(0, 0) {
+        if let Some((sent_at, _)) = self.sender.scoreboard.remove_acked(0, 0) {
             let rtt = now.saturating_since(sent_at);
-            self.sender.rtt.add_rtt_sample(rtt, &self.config.rto);
+            self.sender.rtt.add_sample(rtt, &self.config.rto);
             self.sender.record_handshake_rtt(rtt);
         }
         if self.sender.is_all_acked() {
-            self.sender.scoreboard.release_scoreboard_memory();
+            self.sender.scoreboard.release_memory();
         }
         self.sender.rtt.end_back_off();
         self.sender.retries = 0;
         self.sender.rto_deadline = Time::MAX;
         self.receiver.on_established(now);
         self.sender.begin_delivery_samples(now, &self.config);
-        self.sender.begin_application_writes(&self.config);
-        self.apply_cached_metrics();
+        self.sender.begin_writes(&self.config);
+        self.apply_metrics();
     }
 
     /// The SYN or SYN-ACK, if it is due.
     #[cold]
-    pub(crate) fn next_handshake_segment(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
+    pub(crate) fn poll_handshake(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
         if !self.syn_due {
             return None;
         }
         self.syn_due = false;
         if self.state == ConnectionState::Refusing {
             // RFC 9293 §3.10.7.1: the SYN has no ACK, so the RST has number 0.
-            let flags = TcpFlags::RST.with_flags(TcpFlags::ACK);
-            let segment = Segment { ack: self.receiver.wire_sequence_number(0), flags, ..Segment::default() };
+            let flags = TcpFlags::RST.with(TcpFlags::ACK);
+            let segment = Segment { ack: self.receiver.wire_seq(0), flags, ..Segment::default() };
             return Some((segment, EcnCodepoint::NotEct));
         }
         if self.sender.scoreboard.is_empty() {
-            self.sender.scoreboard.record_new_data_sent(0, now);
+            self.sender.scoreboard.record_sent(0, now);
         } else {
             self.sender.scoreboard.record_syn_retransmission();
             self.stats.retransmits += 1;
         }
-        self.sender.rto_deadline = self.sender.rtt.rto_timer_deadline(now, &self.config.rto);
+        self.sender.rto_deadline = self.sender.rtt.rto_deadline(now, &self.config.rto);
         let wants_ecn = self.ecn != EcnMode::Off;
         let (flags, ack) = if self.state == ConnectionState::SynSent {
-            (if wants_ecn { TcpFlags::SYN.with_flags(ECN_SETUP_SYN) } else { TcpFlags::SYN }, 0)
+            (if wants_ecn { TcpFlags::SYN.with(ECN_SETUP_SYN) } else { TcpFlags::SYN }, 0)
         } else {
-            let flags = TcpFlags::SYN.with_flags(TcpFlags::ACK);
-            (
-                if wants_ecn { flags.with_flags(TcpFlags::ECE) } else { flags },
-                self.receiver.wire_sequence_number(0),
-            )
+            let flags = TcpFlags::SYN.with(TcpFlags::ACK);
+            (if wants_ecn { flags.with(TcpFlags::ECE) } else { flags }, self.receiver.wire_seq(0))
         };
-        let window = self.receiver.receive_window_of_syn();
+        let window = self.receiver.syn_window();
         let options = SynOptions {
             mss: self.config.mss.min(u32::from(u16::MAX)) as u16,
             sack: self.sender.sack,
@@ -135,22 +132,14 @@ impl Connection {
         };
         let seq = self.sender.space.iss();
         let options = TcpOptions::Syn(options);
-        let segment = Segment {
-            seq,
-            ack,
-            len: 0,
-            window,
-            flags,
-            options,
-            stamps: self.timestamps_of_departing_segment(now),
-        };
-        Some((segment, self.ecn_codepoint_of_syn()))
+        let segment = Segment { seq, ack, len: 0, window, flags, options, stamps: self.stamp_segment(now) };
+        Some((segment, self.syn_codepoint()))
     }
 
     /// The timer of the SYN or SYN-ACK expired.
     pub(crate) fn on_syn_timeout(&mut self, now: Time) {
         if self.sender.retries >= self.config.syn_retries {
-            self.fail_connection(ConnectionFailure::SynTimeout);
+            self.fail(ConnectionFailure::SynTimeout);
             return;
         }
         self.sender.retries += 1;
@@ -160,7 +149,7 @@ impl Connection {
         } else {
             self.sender.rtt.double_rto();
         }
-        self.sender.rto_deadline = self.sender.rtt.rto_timer_deadline(now, &self.config.rto);
+        self.sender.rto_deadline = self.sender.rtt.rto_deadline(now, &self.config.rto);
         self.syn_due = true;
     }
 }

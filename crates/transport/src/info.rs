@@ -20,13 +20,13 @@ impl Connection {
         } else {
             segments(board.sacked_bytes())
         };
-        let lost = segments(board.lost_bytes_to_retransmit() + board.retransmitted_bytes_in_flight());
+        let lost = segments(board.bytes_to_retransmit() + board.retransmitted_bytes_in_flight());
         let retrans = segments(board.copies_in_flight());
         let ssthresh = sender.window.ssthresh;
         let idle = sender.snd_una == sender.snd_nxt;
         let mut fields = vec![
             ("tcpi_state", self.linux_state()),
-            ("tcpi_ca_state", linux_ca_state(sender.phase, sacked > 0 || lost > 0 || retrans > 0)),
+            ("tcpi_ca_state", ca_state(sender.phase, sacked > 0 || lost > 0 || retrans > 0)),
             ("tcpi_snd_cwnd", segments(sender.window.cwnd)),
             ("tcpi_snd_ssthresh", if ssthresh == u64::MAX { INFINITE_SSTHRESH } else { segments(ssthresh) }),
             ("tcpi_snd_mss", mss as i64),
@@ -45,7 +45,7 @@ impl Connection {
         fields.extend(refined.map(|refined| ("tcpi_min_rtt", micros(refined.min_rtt()))));
         fields.extend(
             sender
-                .reordering_as_linux(&self.config)
+                .linux_reordering(&self.config)
                 .map(|reordering| ("tcpi_reordering", i64::from(reordering))),
         );
         fields
@@ -65,7 +65,7 @@ impl Connection {
 }
 
 /// `enum tcp_ca_state`; `disorder`: duplicate ACKs or SACKs outside recovery.
-fn linux_ca_state(phase: RecoveryPhase, disorder: bool) -> i64 {
+fn ca_state(phase: RecoveryPhase, disorder: bool) -> i64 {
     match phase {
         RecoveryPhase::Open => i64::from(disorder),
         RecoveryPhase::Cwr => 2,
@@ -126,19 +126,19 @@ mod tests {
         let recovery = RecoveryConfig::LINUX;
         let config = TcpConfig { mss: 1000, recovery, ..TcpConfig::PLAIN };
         let mut connection = Connection::open(Arc::new(config), 1, 9, Time::ZERO);
-        connection.send_application_data(5000, Time::ZERO);
+        connection.write(5000, Time::ZERO);
         while connection.poll_transmit(Time::ZERO).is_some() {}
-        let now = connection.next_timer_deadline().expect("a timeout");
+        let now = connection.deadline().expect("a timeout");
         connection.on_timeout(now);
         while connection.poll_transmit(now).is_some() {}
-        let (seq, ack) = (10, connection.sender.space.wire_sequence_number(0));
+        let (seq, ack) = (10, connection.sender.space.wire_seq(0));
         let flags = crate::segment::TcpFlags::ACK;
         for _ in 0..5 {
             let duplicate = Segment { seq, ack, flags, window: 1 << 20, ..Segment::default() };
             connection.on_segment(&duplicate, EcnCodepoint::NotEct, now);
             assert_eq!(field(&connection, "tcpi_reordering"), Some(3));
         }
-        assert_eq!((connection.connection_stats().timeouts, field(&connection, "tcpi_sacked")), (1, Some(0)));
+        assert_eq!((connection.stats().timeouts, field(&connection, "tcpi_sacked")), (1, Some(0)));
     }
 
     /// `tcp_reordering` is 3 until a segment arrives late: here the first one, sent once, after SACK reported the second.
@@ -147,16 +147,16 @@ mod tests {
         let recovery = RecoveryConfig::LINUX;
         let config = TcpConfig { mss: 1000, sack: true, recovery, ..TcpConfig::PLAIN };
         let mut connection = Connection::open(Arc::new(config), 1, 9, Time::ZERO);
-        connection.send_application_data(3000, Time::ZERO);
+        connection.write(3000, Time::ZERO);
         while connection.poll_transmit(Time::ZERO).is_some() {}
         let space = connection.sender.space;
         let now = Time::ZERO + Span::from_ms(1);
         let mut acknowledge = |ack: u64, sacked: Option<(u64, u64)>| {
-            let block = |(start, end)| (space.wire_sequence_number(start), space.wire_sequence_number(end));
+            let block = |(start, end)| (space.wire_seq(start), space.wire_seq(end));
             let options = sacked.map_or(TcpOptions::None, |sacked| {
                 TcpOptions::Sack(SackBlocks { count: 1, blocks: [block(sacked), (0, 0), (0, 0), (0, 0)] })
             });
-            let (seq, ack) = (10, space.wire_sequence_number(ack));
+            let (seq, ack) = (10, space.wire_seq(ack));
             let flags = crate::segment::TcpFlags::ACK;
             let segment = Segment { seq, ack, flags, window: 1 << 20, options, ..Segment::default() };
             connection.on_segment(&segment, EcnCodepoint::NotEct, now);

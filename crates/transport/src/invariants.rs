@@ -24,7 +24,7 @@ impl Connection {
 
     /// Debug builds end the run at a contradiction, if the flight is short.
     #[inline(always)]
-    pub(crate) fn check_in_debug_build(&self) {
+    pub(crate) fn debug_check(&self) {
         if cfg!(debug_assertions) {
             let is_short = self.sender.scoreboard.len() <= LONG_FLIGHT;
             assert!(!is_short || self.contradiction().is_none(), "{:?}: {self:?}", self.contradiction());
@@ -78,7 +78,7 @@ mod tests {
             ..TcpConfig::PLAIN
         });
         let mut ends = [Connection::open(config.clone(), 1, 2, Time::ZERO), Connection::accept(config, 2, 1)];
-        ends[0].send_application_data(20_000, Time::ZERO);
+        ends[0].write(20_000, Time::ZERO);
         for number in 0.. {
             let Some((segment, _)) = ends[0].poll_transmit(Time(1)) else { break };
             if number != 2 {

@@ -50,12 +50,12 @@ impl DisabledMechanisms {
     /// All mechanisms are on.
     pub const NOTHING: DisabledMechanisms = DisabledMechanisms(0);
 
-    pub(crate) fn with_mechanism_disabled(self, mechanism: Mechanism) -> DisabledMechanisms {
+    pub(crate) fn with(self, mechanism: Mechanism) -> DisabledMechanisms {
         DisabledMechanisms(self.0 | 1 << mechanism as u32)
     }
 
     #[inline]
-    pub(crate) fn is_mechanism_disabled(self, mechanism: Mechanism) -> bool {
+    pub(crate) fn is_disabled(self, mechanism: Mechanism) -> bool {
         self.0 & 1 << mechanism as u32 != 0
     }
 }

@@ -35,7 +35,7 @@ impl RttEstimator {
 
     /// Adds an RTT sample and ends the back-off (§5.7; the caller applies Karn's rule).
     #[inline]
-    pub(crate) fn add_rtt_sample(&mut self, rtt: Span, config: &RtoConfig) {
+    pub(crate) fn add_sample(&mut self, rtt: Span, config: &RtoConfig) {
         if self.sampled {
             // §2.3: beta 1/4, alpha 1/8; rttvar uses the srtt before the update.
             let error = self.srtt.0.abs_diff(rtt.0);
@@ -56,7 +56,7 @@ impl RttEstimator {
         let variance = self.rttvar * 4;
         match config.form {
             RtoForm::Rfc => config.min.max(self.srtt + config.granularity.max(variance)),
-            RtoForm::Linux => config.round_rto_up_to_jiffies(self.srtt + config.min.max(variance)),
+            RtoForm::Linux => config.round_to_jiffies(self.srtt + config.min.max(variance)),
             RtoForm::Freebsd => config.min.max(self.srtt + variance) + config.slop,
         }
     }
@@ -80,7 +80,7 @@ impl RttEstimator {
     /// The current timeout, including back-off, at most `config.max`.
     pub(crate) fn rto(&self, config: &RtoConfig) -> Span {
         if config.form == RtoForm::Freebsd && self.backoff > 0 {
-            return self.freebsd_rto_backed_off(config);
+            return self.freebsd_rto(config);
         }
         // 2^40 times a picosecond is a second, 2^24 times a microsecond 17 s: any maximum is reached before 63.
         let factor = 1u64 << self.backoff.min(63);
@@ -89,7 +89,7 @@ impl RttEstimator {
 
     /// `tcp_timer_rexmt`: the table multiplies what `TCPT_RANGESET` then adds the slop to. The first timeout of a SYN has none.
     #[cold]
-    fn freebsd_rto_backed_off(&self, config: &RtoConfig) -> Span {
+    fn freebsd_rto(&self, config: &RtoConfig) -> Span {
         let base = if self.sampled { Span(self.rto.0 - config.slop.0.min(self.rto.0)) } else { self.rto };
         let largest = if self.held > 0 { FREEBSD_SYN_DOUBLINGS } else { FREEBSD_DOUBLINGS };
         let factor = 1u64 << self.backoff.saturating_sub(self.held).min(largest);
@@ -97,28 +97,23 @@ impl RttEstimator {
     }
 
     /// The timeout with the base raised to `least`, including back-off, at most `config.max`.
-    pub(crate) fn rto_of_at_least(&self, least: Span, config: &RtoConfig) -> Span {
+    pub(crate) fn rto_at_least(&self, least: Span, config: &RtoConfig) -> Span {
         self.rto.max(least).saturating_mul(1u64 << self.backoff.min(63)).min(config.max)
     }
 
     /// When a timer that starts now expires: a whole number of clock ticks.
     #[inline]
-    pub(crate) fn rto_timer_deadline(&self, now: Time, config: &RtoConfig) -> Time {
+    pub(crate) fn rto_deadline(&self, now: Time, config: &RtoConfig) -> Time {
         let timeout = if self.backoff == 0 { self.rto } else { self.rto(config) };
-        config.timer_expiry_by_clock(now, timeout)
+        config.timer_expiry(now, timeout)
     }
 
     /// The deadline for a segment that was sent before `now`.
-    pub(crate) fn rto_deadline_for_segment_sent_at(
-        &self,
-        sent_at: Time,
-        now: Time,
-        config: &RtoConfig,
-    ) -> Time {
+    pub(crate) fn rto_deadline_since(&self, sent_at: Time, now: Time, config: &RtoConfig) -> Time {
         if !config.wheel {
-            return self.rto_timer_deadline(sent_at, config).max(now);
+            return self.rto_deadline(sent_at, config).max(now);
         }
-        config.timer_expiry_by_clock(now, sent_at.saturating_add(self.rto(config)).saturating_since(now))
+        config.timer_expiry(now, sent_at.saturating_add(self.rto(config)).saturating_since(now))
     }
 
     /// Sets the RTO until the next sample, from the connection cache.
@@ -155,7 +150,7 @@ impl RtoConfig {
     /// Linux keeps the timeout in jiffies (`__tcp_set_rto`, `usecs_to_jiffies`), so back-off doubles the rounded value: 5.1 ms becomes 12 ms, not
     /// 10.2 ms.
     #[inline]
-    fn round_rto_up_to_jiffies(&self, rto: Span) -> Span {
+    fn round_to_jiffies(&self, rto: Span) -> Span {
         if !self.wheel {
             return rto;
         }
@@ -165,9 +160,9 @@ impl RtoConfig {
 
     /// When a timer that is set at `now` expires.
     #[inline]
-    pub(crate) fn timer_expiry_by_clock(&self, now: Time, timeout: Span) -> Time {
+    pub(crate) fn timer_expiry(&self, now: Time, timeout: Span) -> Time {
         if self.wheel {
-            return self.timer_wheel_expiry(now, timeout);
+            return self.wheel_expiry(now, timeout);
         }
         self.round_up_to_tick(now.saturating_add(timeout))
     }
@@ -175,18 +170,18 @@ impl RtoConfig {
     /// Linux `calc_wheel_index`: a timeout is a whole number of ticks from the last tick, plus one so that none fires early. From 63 ticks on it has
     /// steps of 8 ticks, from 63 * 8 on steps of 64, and so on. A timer of 201 ms set between two ticks expires 201 to 209 ms later.
     #[cold]
-    fn timer_wheel_expiry(&self, now: Time, timeout: Span) -> Time {
+    fn wheel_expiry(&self, now: Time, timeout: Span) -> Time {
         const LEVELS: u32 = 8;
         let tick = self.granularity.0.max(1);
         let ticks = timeout.0.div_ceil(tick);
         let level = (0..LEVELS).find(|level| ticks < 63 << (3 * level)).unwrap_or(LEVELS);
-        let ahead = self.clock_offset_before_run();
+        let ahead = self.clock_offset();
         let at = (now.0.saturating_add(ahead) / tick).saturating_add(ticks);
         Time((((at >> (3 * level)) + 1) << (3 * level)).saturating_mul(tick).saturating_sub(ahead))
     }
 
     /// How long before the run the host's tick count started, in picoseconds.
-    fn clock_offset_before_run(&self) -> u64 {
+    fn clock_offset(&self) -> u64 {
         if self.phase == Span::ZERO {
             return 0;
         }
@@ -194,18 +189,18 @@ impl RtoConfig {
     }
 
     /// The time from `from` to `now`, by Linux's clock (`tcp_jiffies32`) in whole ticks.
-    pub(crate) fn elapsed_time_in_whole_ticks(&self, from: Time, now: Time) -> Span {
+    pub(crate) fn elapsed_in_ticks(&self, from: Time, now: Time) -> Span {
         if !self.wheel {
             return now.saturating_since(from);
         }
-        let (tick, ahead) = (self.granularity.0.max(1), self.clock_offset_before_run());
+        let (tick, ahead) = (self.granularity.0.max(1), self.clock_offset());
         let shows = |time: Time| time.0.saturating_add(ahead) / tick;
         Span(shows(now).saturating_sub(shows(from)).saturating_mul(tick))
     }
 
     /// `now` as Linux's clock shows it (`tcp_jiffies32`), in whole ticks.
-    pub(crate) fn time_by_clock(&self, now: Time) -> Time {
-        Time::ZERO.saturating_add(self.elapsed_time_in_whole_ticks(Time::ZERO, now))
+    pub(crate) fn clock_time(&self, now: Time) -> Time {
+        Time::ZERO.saturating_add(self.elapsed_in_ticks(Time::ZERO, now))
     }
 
     /// The first clock tick at or after `expiry`.
@@ -257,10 +252,10 @@ mod tests {
             let config = config(form);
             let mut rtt = RttEstimator::new(&config);
             assert_eq!((rtt.srtt(), rtt.rto(&config)), (None, Span::from_secs(1)));
-            rtt.add_rtt_sample(Span::from_us(100), &config);
+            rtt.add_sample(Span::from_us(100), &config);
             assert_eq!((rtt.srtt, rtt.rttvar), (Span::from_us(100), Span::from_us(50)));
             assert_eq!(rtt.rto(&config), first, "{form:?}");
-            rtt.add_rtt_sample(Span::from_us(300), &config);
+            rtt.add_sample(Span::from_us(300), &config);
             assert_eq!((rtt.srtt, rtt.rttvar), (Span::from_us(125), Span::from_ns(87_500)));
             assert_eq!(rtt.rto(&config), second, "{form:?}");
         }
@@ -270,10 +265,10 @@ mod tests {
     fn above_the_minimum_the_rfc_form_adds_the_variance_or_a_tick() {
         let config = RtoConfig { min: Span::ZERO, ..config(RtoForm::Rfc) };
         let mut rtt = RttEstimator::new(&config);
-        rtt.add_rtt_sample(Span::from_us(100), &config);
+        rtt.add_sample(Span::from_us(100), &config);
         assert_eq!(rtt.rto(&config), Span::from_us(1_100), "4 rttvar = 200 us is less than G");
         let mut slow = RttEstimator::new(&config);
-        slow.add_rtt_sample(Span::from_ms(8), &config);
+        slow.add_sample(Span::from_ms(8), &config);
         assert_eq!(slow.rto(&config), Span::from_ms(24));
     }
 
@@ -297,7 +292,7 @@ mod tests {
             })
             .collect();
         assert_eq!(syn, [3_000, 3_200, 3_200, 3_200, 3_200, 6_200, 12_200, 24_200, 48_200]);
-        rtt.add_rtt_sample(Span::from_us(100), &config);
+        rtt.add_sample(Span::from_us(100), &config);
         let data: Vec<u64> = (0..12)
             .map(|_| {
                 let rto = rtt.rto(&config);
@@ -306,7 +301,7 @@ mod tests {
             })
             .collect();
         assert_eq!(data, [230, 260, 320, 440, 680, 1_160, 2_120, 4_040, 7_880, 15_560, 15_560, 15_560]);
-        rtt.add_rtt_sample(Span::from_us(100), &config);
+        rtt.add_sample(Span::from_us(100), &config);
         assert_eq!(rtt.rto(&config), Span::from_ms(230), "a sample ends it");
         // With a longer maximum the SYN's table ends at 64 times, the other one at 512 times.
         let long = RtoConfig { max: Span::from_secs(10_000), ..config };
@@ -330,7 +325,7 @@ mod tests {
             rtt.double_rto();
         }
         assert_eq!(rtt.rto(&config), Span::from_secs(60));
-        rtt.add_rtt_sample(Span::from_us(100), &config);
+        rtt.add_sample(Span::from_us(100), &config);
         assert_eq!(rtt.rto(&config), Span::from_ms(10));
     }
 
@@ -338,16 +333,16 @@ mod tests {
     fn deadlines_fall_on_ticks() {
         let config = config(RtoForm::Linux);
         let mut rtt = RttEstimator::new(&config);
-        rtt.add_rtt_sample(Span::from_us(100), &config);
+        rtt.add_sample(Span::from_us(100), &config);
         // 0.25 ms + 10.1 ms = 10.35 ms, up to 11 ms.
-        assert_eq!(rtt.rto_timer_deadline(Time(250_000_000), &config), Time(11_000_000_000));
+        assert_eq!(rtt.rto_deadline(Time(250_000_000), &config), Time(11_000_000_000));
         // A clock that ticks at 0.3 ms, 1.3 ms, ...: 11.3 ms for what is due at 10.35, 10.3 ms for 10.25 ms.
         let late = RtoConfig { phase: Span::from_us(300), ..config };
-        assert_eq!(rtt.rto_timer_deadline(Time(250_000_000), &late), Time(11_300_000_000));
-        assert_eq!(rtt.rto_timer_deadline(Time(150_000_000), &late), Time(10_300_000_000));
+        assert_eq!(rtt.rto_deadline(Time(250_000_000), &late), Time(11_300_000_000));
+        assert_eq!(rtt.rto_deadline(Time(150_000_000), &late), Time(10_300_000_000));
         assert_eq!(late.round_up_to_tick(Time(10_300_000_000)), Time(10_300_000_000));
         let fine = RtoConfig { granularity: Span::ZERO, ..config };
-        assert_eq!(rtt.rto_timer_deadline(Time(250_000_000), &fine), Time(10_350_000_000));
+        assert_eq!(rtt.rto_deadline(Time(250_000_000), &fine), Time(10_350_000_000));
     }
 
     /// By hand: 10.1 ms are 11 ticks, from tick 0 of 0.25 ms, and one more. 201 ticks from tick 1000 are 1201, which lies below
@@ -356,35 +351,30 @@ mod tests {
     fn the_wheel_is_late_and_the_later_the_coarser() {
         let config = RtoConfig { wheel: true, ..config(RtoForm::Linux) };
         let mut rtt = RttEstimator::new(&config);
-        rtt.add_rtt_sample(Span::from_us(100), &config);
-        assert_eq!(rtt.rto_timer_deadline(Time(250_000_000), &config), Time(12_000_000_000));
+        rtt.add_sample(Span::from_us(100), &config);
+        assert_eq!(rtt.rto_deadline(Time(250_000_000), &config), Time(12_000_000_000));
         assert_eq!(
-            rtt.rto_deadline_for_segment_sent_at(Time(250_000_000), Time(5_900_000_000), &config),
+            rtt.rto_deadline_since(Time(250_000_000), Time(5_900_000_000), &config),
             Time(12_000_000_000)
         );
         // 10.1 ms are 11 jiffies, and 22 after a timeout, from tick 12 on.
         rtt.double_rto();
-        assert_eq!(rtt.rto_timer_deadline(Time(12_000_000_000), &config), Time(35_000_000_000));
+        assert_eq!(rtt.rto_deadline(Time(12_000_000_000), &config), Time(35_000_000_000));
         let at = |now_us: u64, timeout| {
-            config
-                .timer_expiry_by_clock(Time::ZERO + Span::from_us(now_us), timeout)
-                .saturating_since(Time::ZERO)
+            config.timer_expiry(Time::ZERO + Span::from_us(now_us), timeout).saturating_since(Time::ZERO)
         };
         assert_eq!(at(1_000_999, Span::from_ms(62)), Span::from_ms(1063));
         assert_eq!(at(1_000_000, Span::from_ms(63)), Span::from_ms(1064));
         assert_eq!(at(1_000_000, Span::from_ms(201)), Span::from_ms(1208));
         assert_eq!(at(1_000_000, Span::from_ms(600)), Span::from_ms(1664));
-        assert_eq!(config.timer_expiry_by_clock(Time::MAX, Span(u64::MAX)), Time(u64::MAX));
+        assert_eq!(config.timer_expiry(Time::MAX, Span(u64::MAX)), Time(u64::MAX));
         // A clock that is at zero at 5.3 ms: 201 ticks from its tick 994 are 1195, below 1200 = 150 * 8, at 1205.3 ms.
         let late = RtoConfig { phase: Span::from_us(5_300), ..config };
         // It ticks at 6.3 ms and 7.3 ms: two ticks in 1.02 ms, and none in 0.98 ms.
-        assert_eq!(
-            late.elapsed_time_in_whole_ticks(Time(6_290_000_000), Time(7_310_000_000)),
-            Span::from_ms(2)
-        );
-        assert_eq!(late.elapsed_time_in_whole_ticks(Time(6_310_000_000), Time(7_290_000_000)), Span::ZERO);
-        assert_eq!(late.elapsed_time_in_whole_ticks(Time::MAX, Time(7_290_000_000)), Span::ZERO);
-        let at = late.timer_expiry_by_clock(Time::ZERO + Span::from_secs(1), Span::from_ms(201));
+        assert_eq!(late.elapsed_in_ticks(Time(6_290_000_000), Time(7_310_000_000)), Span::from_ms(2));
+        assert_eq!(late.elapsed_in_ticks(Time(6_310_000_000), Time(7_290_000_000)), Span::ZERO);
+        assert_eq!(late.elapsed_in_ticks(Time::MAX, Time(7_290_000_000)), Span::ZERO);
+        let at = late.timer_expiry(Time::ZERO + Span::from_secs(1), Span::from_ms(201));
         assert_eq!(at, Time::ZERO + Span::from_us(1_205_300));
     }
 
@@ -394,8 +384,8 @@ mod tests {
         let at = |wheel: bool, now: Span| {
             let config = RtoConfig { wheel, min: Span::from_ms(200), ..config(RtoForm::Linux) };
             let mut rtt = RttEstimator::new(&config);
-            rtt.add_rtt_sample(Span::from_us(100), &config);
-            let deadline = rtt.rto_deadline_for_segment_sent_at(Time::ZERO, Time::ZERO + now, &config);
+            rtt.add_sample(Span::from_us(100), &config);
+            let deadline = rtt.rto_deadline_since(Time::ZERO, Time::ZERO + now, &config);
             deadline.saturating_since(Time::ZERO)
         };
         // 200.1 ms: 201 ticks, and 208 on the wheel's second level; of the 51 that are left after 150 ms none is coarse.

@@ -34,7 +34,7 @@ struct SentSegment {
 
 impl SentSegment {
     #[inline]
-    fn has_any_state_bit(self, state: u8) -> bool {
+    fn has_any(self, state: u8) -> bool {
         self.state & state != 0
     }
 }
@@ -63,7 +63,7 @@ pub(crate) struct Scoreboard {
     resent: u32,
     /// End of the highest sacked segment.
     high_sacked: u64,
-    /// [`Self::mark_lost_by_dup_thresh`] has checked everything below.
+    /// [`Self::mark_lost`] has checked everything below.
     judged: u64,
     /// No segment below is waiting for its retransmission.
     high_rxt: u64,
@@ -73,19 +73,19 @@ pub(crate) struct Scoreboard {
 
 impl Scoreboard {
     /// Every segment counts as `mss` bytes, however short it is.
-    pub(crate) fn new_scoreboard_counting_packets(mss: u32) -> Scoreboard {
+    pub(crate) fn counting_packets(mss: u32) -> Scoreboard {
         Scoreboard { weight: mss, ..Scoreboard::default() }
     }
 
     /// Window space of a segment of `len` bytes.
     #[inline]
-    pub(crate) fn window_space_of_segment(&self, len: u64) -> u64 {
+    pub(crate) fn segment_space(&self, len: u64) -> u64 {
         if self.weight == 0 { len } else { u64::from(self.weight) }
     }
 
     /// Window space of the `bytes` between `snd_una` and `snd_nxt`.
     #[inline]
-    pub(crate) fn window_space_of_flight(&self, bytes: u64) -> u64 {
+    pub(crate) fn flight_space(&self, bytes: u64) -> u64 {
         if self.weight == 0 { bytes } else { self.queue.len() as u64 * u64::from(self.weight) }
     }
 
@@ -96,7 +96,7 @@ impl Scoreboard {
     }
 
     /// Rounds a window of `bytes` to whole segments, if segments are counted.
-    pub(crate) fn round_to_whole_segments(&self, bytes: u64) -> u64 {
+    pub(crate) fn round_to_segments(&self, bytes: u64) -> u64 {
         if self.weight == 0 { bytes } else { bytes - bytes % u64::from(self.weight) }
     }
 
@@ -109,12 +109,12 @@ impl Scoreboard {
 
     /// Notes that bytes up to `end` were sent for the first time. A SYN is a segment without bytes.
     #[inline]
-    pub(crate) fn record_new_data_sent(&mut self, end: u64, now: Time) {
+    pub(crate) fn record_sent(&mut self, end: u64, now: Time) {
         self.queue.push_back(SentSegment { end, sent_at: now, state: 0 });
     }
 
     /// Extends the last segment, just sent, by the FIN.
-    pub(crate) fn extend_last_segment_by_fin(&mut self, end: u64) {
+    pub(crate) fn extend_by_fin(&mut self, end: u64) {
         if let Some(last) = self.queue.back_mut() {
             last.end = end;
         }
@@ -128,13 +128,13 @@ impl Scoreboard {
 
     /// Bytes between `snd_una` and `snd_nxt` that are not in the network, minus those that are there twice: pipe = flight size - this.
     #[inline]
-    pub(crate) fn sent_bytes_not_in_network(&self) -> u64 {
+    pub(crate) fn bytes_not_in_network(&self) -> u64 {
         (self.sacked + u64::from(self.lost)).saturating_sub(u64::from(self.doubled))
     }
 
     /// The first segment, which the next ACK reads.
     #[inline]
-    pub(crate) fn first_segment_for_prefetch(&self) -> Option<&impl Sized> {
+    pub(crate) fn first_segment(&self) -> Option<&impl Sized> {
         self.queue.front()
     }
 
@@ -165,14 +165,14 @@ impl Scoreboard {
     }
 
     /// Bytes that wait for their retransmission.
-    pub(crate) fn lost_bytes_to_retransmit(&self) -> u64 {
+    pub(crate) fn bytes_to_retransmit(&self) -> u64 {
         u64::from(self.lost)
     }
 
     /// Removes the segments that a cumulative ACK from `una` to `to` covers. Returns the send times of the oldest and the newest of them as RTT
     /// samples, if none was sent twice (RFC 6298 §3). The newest is one without an earlier SACK, if there is one.
     #[inline]
-    pub(crate) fn remove_acked_segments(&mut self, una: u64, to: u64) -> Option<(Time, Time)> {
+    pub(crate) fn remove_acked(&mut self, una: u64, to: u64) -> Option<(Time, Time)> {
         let mut start = una;
         let mut sent: Option<(Time, Time)> = None;
         let mut ambiguous = false;
@@ -180,7 +180,7 @@ impl Scoreboard {
             let SentSegment { end, sent_at, state } = *segment;
             if state != 0 {
                 if self.weight == 0 || end <= to {
-                    self.subtract_segment_from_sums(state, end.min(to) - start);
+                    self.subtract_segment(state, end.min(to) - start);
                 }
                 ambiguous |= state & AMBIGUOUS != 0 && end <= to;
             }
@@ -204,8 +204,8 @@ impl Scoreboard {
     /// Subtracts `len` bytes of a segment in `state` from the sums.
     #[cold]
     #[inline(never)]
-    fn subtract_segment_from_sums(&mut self, state: u8, len: u64) {
-        let len = self.window_space_of_segment(len);
+    fn subtract_segment(&mut self, state: u8, len: u64) {
+        let len = self.segment_space(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
             LOST => self.lost -= len as u32,
             RETRANSMITTED => self.doubled -= len as u32,
@@ -216,9 +216,9 @@ impl Scoreboard {
     }
 
     /// Changes the state of a segment of `len` bytes and updates the sums.
-    fn set_segment_state(&mut self, index: usize, state: u8, len: u64) {
-        self.subtract_segment_from_sums(self.queue[index].state, len);
-        let len = self.window_space_of_segment(len);
+    fn set_state(&mut self, index: usize, state: u8, len: u64) {
+        self.subtract_segment(self.queue[index].state, len);
+        let len = self.segment_space(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
             LOST => self.lost += len as u32,
             RETRANSMITTED => self.doubled += len as u32,
@@ -235,13 +235,13 @@ impl Scoreboard {
     }
 
     /// The first segment that ends above `offset`.
-    fn index_of_first_segment_ending_above(&self, offset: u64) -> usize {
+    fn first_ending_above(&self, offset: u64) -> usize {
         self.queue.partition_point(|segment| segment.end <= offset)
     }
 
     /// Marks the data that `blocks` report (RFC 6675 §4 `Update`) and returns the newly sacked bytes. Ignores blocks outside the flight, which are
     /// old or invalid. `delivery` collects the newly reported data, if needed.
-    pub(crate) fn mark_sacked_by_blocks(
+    pub(crate) fn mark_sacked(
         &mut self,
         blocks: &SackBlocks,
         space: SequenceSpace,
@@ -251,9 +251,9 @@ impl Scoreboard {
     ) -> u64 {
         let before = self.sacked;
         for &(left, right) in blocks.blocks.iter().take(usize::from(blocks.count)) {
-            let (left, right) = self.block_part_not_in_last_sack(left, right);
-            let from = una.saturating_add_signed(i64::from(space.sequence_distance(left, una)));
-            let to = una.saturating_add_signed(i64::from(space.sequence_distance(right, una)));
+            let (left, right) = self.new_block_part(left, right);
+            let from = una.saturating_add_signed(i64::from(space.distance(left, una)));
+            let to = una.saturating_add_signed(i64::from(space.distance(right, una)));
             if una <= from && from < to && to <= nxt {
                 self.mark_range_sacked(from, to, una, delivery.as_deref_mut());
             }
@@ -266,7 +266,7 @@ impl Scoreboard {
     }
 
     /// The part of a block that the last SACK option did not report: options repeat blocks, and long blocks grow at one end.
-    fn block_part_not_in_last_sack(&self, left: u32, right: u32) -> (u32, u32) {
+    fn new_block_part(&self, left: u32, right: u32) -> (u32, u32) {
         let Some(seen) = &self.seen else { return (left, right) };
         for &(l, r) in seen.blocks.iter().take(usize::from(seen.count)) {
             if l == left && right.wrapping_sub(r) as i32 >= 0 {
@@ -280,7 +280,7 @@ impl Scoreboard {
     }
 
     fn mark_range_sacked(&mut self, from: u64, to: u64, una: u64, mut delivery: Option<&mut NewlyDelivered>) {
-        let mut index = self.index_of_first_segment_ending_above(from);
+        let mut index = self.first_ending_above(from);
         let mut start = self.segment_start(index, una);
         if start < from {
             // The block begins inside this segment, whose first part has not been reported.
@@ -291,17 +291,12 @@ impl Scoreboard {
             if segment.end > to {
                 break;
             }
-            if !segment.has_any_state_bit(SACKED) {
-                self.set_segment_state(index, segment.state | SACKED, segment.end - start);
+            if !segment.has_any(SACKED) {
+                self.set_state(index, segment.state | SACKED, segment.end - start);
                 self.high_sacked = self.high_sacked.max(segment.end);
                 if let Some(delivery) = delivery.as_deref_mut() {
-                    delivery.bytes += self.window_space_of_segment(segment.end - start);
-                    delivery.record_segment_sacked(
-                        segment.sent_at,
-                        start,
-                        segment.end,
-                        segment.has_any_state_bit(AMBIGUOUS),
-                    );
+                    delivery.bytes += self.segment_space(segment.end - start);
+                    delivery.record_sacked(segment.sent_at, start, segment.end, segment.has_any(AMBIGUOUS));
                 }
             }
             start = segment.end;
@@ -311,21 +306,16 @@ impl Scoreboard {
 
     /// Notes the data that an ACK from `una` to `to` newly reports as delivered; call before processing the ACK.
     #[inline]
-    pub(crate) fn record_newly_acked_data(&self, una: u64, to: u64, delivery: &mut NewlyDelivered) {
+    pub(crate) fn record_acked(&self, una: u64, to: u64, delivery: &mut NewlyDelivered) {
         let mut start = una;
         for segment in &self.queue {
             if start >= to {
                 return;
             }
-            if !segment.has_any_state_bit(SACKED) {
+            if !segment.has_any(SACKED) {
                 if segment.end <= to {
-                    delivery.bytes += self.window_space_of_segment(segment.end - start);
-                    delivery.record_segment_acked(
-                        segment.sent_at,
-                        start,
-                        segment.end,
-                        segment.has_any_state_bit(AMBIGUOUS),
-                    );
+                    delivery.bytes += self.segment_space(segment.end - start);
+                    delivery.record_acked(segment.sent_at, start, segment.end, segment.has_any(AMBIGUOUS));
                 } else if self.weight == 0 {
                     delivery.bytes += to - start;
                 }
@@ -335,17 +325,17 @@ impl Scoreboard {
     }
 
     /// End of the highest sacked segment.
-    pub(crate) fn highest_sacked_offset(&self) -> u64 {
+    pub(crate) fn highest_sacked(&self) -> u64 {
         self.high_sacked
     }
 
     /// Whether at least `count` segments are sacked.
-    pub(crate) fn has_sacked_segments(&self, count: u32) -> bool {
+    pub(crate) fn has_sacked(&self, count: u32) -> bool {
         self.sacked > 0
             && self
                 .queue
                 .iter()
-                .filter(|segment| segment.has_any_state_bit(SACKED))
+                .filter(|segment| segment.has_any(SACKED))
                 .nth(count.max(1) as usize - 1)
                 .is_some()
     }
@@ -356,17 +346,17 @@ impl Scoreboard {
     }
 
     /// Whether one segment is in flight.
-    pub(crate) fn is_single_segment_in_flight(&self) -> bool {
+    pub(crate) fn is_single_segment(&self) -> bool {
         self.queue.len() == 1
     }
 
     /// When the first segment was last sent.
-    pub(crate) fn first_segment_sent_at(&self) -> Option<Time> {
+    pub(crate) fn head_sent_at(&self) -> Option<Time> {
         self.queue.front().map(|head| head.sent_at)
     }
 
     /// When the last segment was last sent.
-    pub(crate) fn last_segment_sent_at(&self) -> Option<Time> {
+    pub(crate) fn tail_sent_at(&self) -> Option<Time> {
         self.queue.back().map(|last| last.sent_at)
     }
 
@@ -382,13 +372,13 @@ impl Scoreboard {
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
             if (segment.sent_at, segment.end) >= latest {
-                if !segment.has_any_state_bit(AMBIGUOUS) {
+                if !segment.has_any(AMBIGUOUS) {
                     // It was sent once, so everything behind it was sent later.
                     break;
                 }
                 continue;
             }
-            if segment.has_any_state_bit(SACKED) || segment.state & (LOST | RETRANSMITTED) == LOST {
+            if segment.has_any(SACKED) || segment.state & (LOST | RETRANSMITTED) == LOST {
                 continue;
             }
             let due = segment.sent_at.saturating_add(age);
@@ -396,7 +386,7 @@ impl Scoreboard {
                 detected.wait = detected.wait.max(Some(due.saturating_since(now)));
             } else {
                 detected.loss = true;
-                detected.retransmission |= segment.has_any_state_bit(RETRANSMITTED);
+                detected.retransmission |= segment.has_any(RETRANSMITTED);
                 self.mark_for_retransmission(index, una);
             }
         }
@@ -404,16 +394,16 @@ impl Scoreboard {
     }
 
     /// Number of segments at the head of the queue with at least `dup_thresh` sacked segments above them.
-    fn count_segments_lost_by_dup_thresh(&self, dup_thresh: u32) -> usize {
+    fn count_lost(&self, dup_thresh: u32) -> usize {
         let mut missing = dup_thresh.max(1);
         let mut index = if self.sacked == 0 {
             0
         } else {
-            (self.index_of_first_segment_ending_above(self.high_sacked - 1) + 1).min(self.queue.len())
+            (self.first_ending_above(self.high_sacked - 1) + 1).min(self.queue.len())
         };
         while index > 0 {
             index -= 1;
-            if self.queue[index].has_any_state_bit(SACKED) {
+            if self.queue[index].has_any(SACKED) {
                 missing -= 1;
                 if missing == 0 {
                     return index;
@@ -425,19 +415,19 @@ impl Scoreboard {
 
     /// RFC 6675 `IsLost(HighACK + 1)`, unless it has already been retransmitted.
     pub(crate) fn is_head_lost(&self, dup_thresh: u32) -> bool {
-        self.queue.front().is_some_and(|head| !head.has_any_state_bit(SACKED | RETRANSMITTED))
-            && self.count_segments_lost_by_dup_thresh(dup_thresh) > 0
+        self.queue.front().is_some_and(|head| !head.has_any(SACKED | RETRANSMITTED))
+            && self.count_lost(dup_thresh) > 0
     }
 
     /// Marks every segment that counts as lost now.
-    pub(crate) fn mark_lost_by_dup_thresh(&mut self, dup_thresh: u32, una: u64) {
-        let overtaken = self.count_segments_lost_by_dup_thresh(dup_thresh);
+    pub(crate) fn mark_lost(&mut self, dup_thresh: u32, una: u64) {
+        let overtaken = self.count_lost(dup_thresh);
         if overtaken == 0 {
             return;
         }
-        let first = self.index_of_first_segment_ending_above(self.judged);
+        let first = self.first_ending_above(self.judged);
         for index in first..overtaken {
-            if !self.queue[index].has_any_state_bit(SACKED | LOST) {
+            if !self.queue[index].has_any(SACKED | LOST) {
                 self.mark_segment_lost(index, una);
             }
         }
@@ -446,51 +436,51 @@ impl Scoreboard {
 
     /// Marks the first segment as lost, so that it is retransmitted.
     pub(crate) fn mark_head_lost(&mut self, una: u64) {
-        if self.queue.front().is_some_and(|head| !head.has_any_state_bit(SACKED)) {
+        if self.queue.front().is_some_and(|head| !head.has_any(SACKED)) {
             self.mark_for_retransmission(0, una);
         }
     }
 
     /// Whether the first segment is presumed lost, retransmitted or not.
-    pub(crate) fn is_first_segment_lost(&self) -> bool {
-        self.queue.front().is_some_and(|head| head.has_any_state_bit(LOST))
+    pub(crate) fn is_first_lost(&self) -> bool {
+        self.queue.front().is_some_and(|head| head.has_any(LOST))
     }
 
     /// Whether a segment that ends at or below `to` was sent more than once.
-    pub(crate) fn was_any_sent_twice_below(&self, to: u64) -> bool {
+    pub(crate) fn has_resent_below(&self, to: u64) -> bool {
         let mut below = self.queue.iter().take_while(|segment| segment.end <= to);
-        below.any(|segment| segment.has_any_state_bit(AMBIGUOUS))
+        below.any(|segment| segment.has_any(AMBIGUOUS))
     }
 
     /// Number of segments between `from` and `to` that were sent more than once.
-    pub(crate) fn segments_sent_twice_within(&self, from: u64, to: u64) -> u32 {
-        let within = self.queue.range(self.index_of_first_segment_ending_above(from)..);
+    pub(crate) fn count_resent(&self, from: u64, to: u64) -> u32 {
+        let within = self.queue.range(self.first_ending_above(from)..);
         let within = within.take_while(|segment| segment.end <= to);
-        within.filter(|segment| segment.has_any_state_bit(AMBIGUOUS)).count() as u32
+        within.filter(|segment| segment.has_any(AMBIGUOUS)).count() as u32
     }
 
     /// Marks all segments lost after a timeout, except sacked ones, also retransmissions (RFC 6675 §5.1). If the first segment is sacked, the
     /// receiver has discarded it, and all SACKs are forgotten (RFC 2018 §8). Segments behind the first that were sent after `recent` are not marked.
     pub(crate) fn mark_all_lost(&mut self, una: u64, recent: Option<Time>) {
-        if self.queue.front().is_some_and(|head| head.has_any_state_bit(SACKED)) {
-            self.forget_sack_information(una);
+        if self.queue.front().is_some_and(|head| head.has_any(SACKED)) {
+            self.forget_sacks(una);
         }
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
             let spared = index > 0 && recent.is_some_and(|recent| segment.sent_at > recent);
-            if !segment.has_any_state_bit(SACKED) && !spared {
+            if !segment.has_any(SACKED) && !spared {
                 self.mark_for_retransmission(index, una);
             }
         }
         self.judged = self.judged.max(self.queue.back().map_or(0, |last| last.end));
     }
 
-    fn forget_sack_information(&mut self, una: u64) {
+    fn forget_sacks(&mut self, una: u64) {
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
-            if segment.has_any_state_bit(SACKED) {
+            if segment.has_any(SACKED) {
                 let len = segment.end - self.segment_start(index, una);
-                self.set_segment_state(index, segment.state & AMBIGUOUS, len);
+                self.set_state(index, segment.state & AMBIGUOUS, len);
             }
         }
         self.high_sacked = una;
@@ -501,9 +491,9 @@ impl Scoreboard {
     pub(crate) fn remove_loss_marks(&mut self, una: u64) {
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
-            if segment.has_any_state_bit(LOST) {
+            if segment.has_any(LOST) {
                 let len = segment.end - self.segment_start(index, una);
-                self.set_segment_state(index, segment.state & !LOST, len);
+                self.set_state(index, segment.state & !LOST, len);
             }
         }
     }
@@ -511,62 +501,60 @@ impl Scoreboard {
     /// Adds the mark "lost" and keeps the mark "retransmitted". Segments are marked in ascending order, so `high_rxt` lies below.
     fn mark_segment_lost(&mut self, index: usize, una: u64) {
         let segment = self.queue[index];
-        self.set_segment_state(index, segment.state | LOST, segment.end - self.segment_start(index, una));
+        self.set_state(index, segment.state | LOST, segment.end - self.segment_start(index, una));
     }
 
     /// Marks a segment as lost and not retransmitted.
     fn mark_for_retransmission(&mut self, index: usize, una: u64) {
         let start = self.segment_start(index, una);
         let segment = self.queue[index];
-        self.set_segment_state(index, (segment.state & AMBIGUOUS) | LOST, segment.end - start);
+        self.set_state(index, (segment.state & AMBIGUOUS) | LOST, segment.end - start);
         self.high_rxt = self.high_rxt.min(start);
     }
 
     /// The first lost segment that has not been retransmitted: RFC 6675 `NextSeg` rule 1.
-    pub(crate) fn take_next_lost_segment(&mut self, una: u64) -> Option<Retransmission> {
+    pub(crate) fn take_next_lost(&mut self, una: u64) -> Option<Retransmission> {
         if self.lost == 0 {
             return None;
         }
-        let first = self.index_of_first_segment_ending_above(self.high_rxt);
+        let first = self.first_ending_above(self.high_rxt);
         let index = (first..self.queue.len())
             .find(|&i| self.queue[i].state & (SACKED | LOST | RETRANSMITTED) == LOST)?;
-        let found = self.retransmission_of_segment(index, una);
+        let found = self.retransmission_at(index, una);
         self.high_rxt = found.offset;
         Some(found)
     }
 
     /// The first segment below the highest sacked one that is neither sacked nor retransmitted: rule 3, used if there is no new data to send.
-    pub(crate) fn next_unsacked_hole(&self, una: u64) -> Option<Retransmission> {
+    pub(crate) fn next_hole(&self, una: u64) -> Option<Retransmission> {
         if self.sacked == 0 {
             return None;
         }
-        let end = self.index_of_first_segment_ending_above(self.high_sacked - 1);
-        let first = self.index_of_first_segment_ending_above(self.judged).min(end);
-        let index =
-            (first..end).find(|&i| !self.queue[i].has_any_state_bit(SACKED | LOST | RETRANSMITTED))?;
-        Some(self.retransmission_of_segment(index, una))
+        let end = self.first_ending_above(self.high_sacked - 1);
+        let first = self.first_ending_above(self.judged).min(end);
+        let index = (first..end).find(|&i| !self.queue[i].has_any(SACKED | LOST | RETRANSMITTED))?;
+        Some(self.retransmission_at(index, una))
     }
 
     /// The last segment, if it is neither sacked nor retransmitted: rule 4, the rescue retransmission.
-    pub(crate) fn last_unsacked_hole(&self, una: u64) -> Option<Retransmission> {
-        let index = (0..self.queue.len()).rev().find(|&i| !self.queue[i].has_any_state_bit(SACKED))?;
-        (!self.queue[index].has_any_state_bit(LOST | RETRANSMITTED))
-            .then(|| self.retransmission_of_segment(index, una))
+    pub(crate) fn last_hole(&self, una: u64) -> Option<Retransmission> {
+        let index = (0..self.queue.len()).rev().find(|&i| !self.queue[i].has_any(SACKED))?;
+        (!self.queue[index].has_any(LOST | RETRANSMITTED)).then(|| self.retransmission_at(index, una))
     }
 
     /// The last segment, unless it is sacked: a tail loss probe retransmits it.
-    pub(crate) fn last_unsacked_segment(&self, una: u64) -> Option<Retransmission> {
+    pub(crate) fn last_unsacked(&self, una: u64) -> Option<Retransmission> {
         let index = self.queue.len().checked_sub(1)?;
-        (!self.queue[index].has_any_state_bit(SACKED)).then(|| self.retransmission_of_segment(index, una))
+        (!self.queue[index].has_any(SACKED)).then(|| self.retransmission_at(index, una))
     }
 
     /// Records that `what` was retransmitted as a probe, which does not count as in the network (as Linux).
-    pub(crate) fn record_probe_retransmission(&mut self, what: Retransmission, now: Time) {
+    pub(crate) fn record_probe(&mut self, what: Retransmission, now: Time) {
         self.queue[what.index].state |= AMBIGUOUS;
         self.queue[what.index].sent_at = now;
     }
 
-    fn retransmission_of_segment(&self, index: usize, una: u64) -> Retransmission {
+    fn retransmission_at(&self, index: usize, una: u64) -> Retransmission {
         let offset = self.segment_start(index, una);
         Retransmission { index, offset, len: (self.queue[index].end - offset) as u32 }
     }
@@ -574,7 +562,7 @@ impl Scoreboard {
     /// Records the retransmission of `what`. The scoreboard must not have changed since it was chosen.
     pub(crate) fn record_retransmission(&mut self, what: Retransmission, now: Time) {
         let state = self.queue[what.index].state | RETRANSMITTED | AMBIGUOUS;
-        self.set_segment_state(what.index, state, u64::from(what.len));
+        self.set_state(what.index, state, u64::from(what.len));
         self.queue[what.index].sent_at = now;
     }
 
@@ -586,7 +574,7 @@ impl Scoreboard {
     }
 
     /// Frees the memory; nothing may be in flight.
-    pub(crate) fn release_scoreboard_memory(&mut self) {
+    pub(crate) fn release_memory(&mut self) {
         debug_assert!(self.queue.is_empty() && self.sacked == 0 && self.lost == 0 && self.doubled == 0);
         self.queue = VecDeque::new();
         self.seen = None;
@@ -611,7 +599,7 @@ impl Scoreboard {
         let (mut sacked, mut lost, mut doubled, mut resent) = (0, 0, 0, 0);
         for segment in &self.queue {
             let Some(bytes) = segment.end.checked_sub(start) else { return false };
-            let len = self.window_space_of_segment(bytes);
+            let len = self.segment_space(bytes);
             match segment.state & (SACKED | LOST | RETRANSMITTED) {
                 LOST => lost += len as u32,
                 RETRANSMITTED => doubled += len as u32,
@@ -638,7 +626,7 @@ mod tests {
     fn sent(times: &[u64]) -> Scoreboard {
         let mut board = Scoreboard::default();
         for (end, us) in (1..).zip(times) {
-            board.record_new_data_sent(1000 * end, at(*us));
+            board.record_sent(1000 * end, at(*us));
         }
         board
     }
@@ -646,7 +634,7 @@ mod tests {
     /// The first bytes of the lost segments, in the order in which they are sent again.
     fn lost(board: &mut Scoreboard) -> Vec<u64> {
         let mut found = Vec::new();
-        while let Some(what) = board.take_next_lost_segment(0) {
+        while let Some(what) = board.take_next_lost(0) {
             board.record_retransmission(what, at(1000));
             found.push(what.offset);
         }

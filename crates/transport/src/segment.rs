@@ -45,21 +45,21 @@ impl TcpFlags {
 
     /// Whether every bit of `other` is set.
     #[inline]
-    pub fn contains_flags(self, other: TcpFlags) -> bool {
+    pub fn contains(self, other: TcpFlags) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// These bits without those of `other`.
     #[inline]
     #[must_use]
-    pub fn without_flags(self, other: TcpFlags) -> TcpFlags {
+    pub fn without(self, other: TcpFlags) -> TcpFlags {
         TcpFlags(self.0 & !other.0)
     }
 
     /// These bits and those of `other`.
     #[inline]
     #[must_use]
-    pub fn with_flags(self, other: TcpFlags) -> TcpFlags {
+    pub fn with(self, other: TcpFlags) -> TcpFlags {
         TcpFlags(self.0 | other.0)
     }
 }
@@ -76,7 +76,7 @@ impl std::fmt::Debug for TcpFlags {
             (TcpFlags::CWR, "CWR"),
         ];
         let set: Vec<&str> =
-            names.iter().filter(|(flag, _)| self.contains_flags(*flag)).map(|(_, name)| *name).collect();
+            names.iter().filter(|(flag, _)| self.contains(*flag)).map(|(_, name)| *name).collect();
         f.write_str(&set.join("|"))
     }
 }
@@ -125,7 +125,7 @@ pub struct Timestamps {
 }
 
 /// The clock of the timestamps, in milliseconds; never 0.
-pub(crate) fn tcp_timestamp_at(now: Time) -> u32 {
+pub(crate) fn timestamp_at(now: Time) -> u32 {
     ((now.0 / Span::from_ms(1).0) as u32).wrapping_add(1).max(1)
 }
 
@@ -151,7 +151,7 @@ pub struct Segment {
 impl Segment {
     /// Length of the TCP header with its options in bytes: 20, plus options padded to four. `timestamps`:
     /// whether the connection uses them (RFC 7323: 10 bytes and two of padding on every segment).
-    pub fn tcp_header_len(&self, timestamps: bool) -> u32 {
+    pub fn header_len(&self, timestamps: bool) -> u32 {
         let stamp = if timestamps { TIMESTAMPS_OPTION_BYTES } else { 0 };
         20 + match self.options {
             TcpOptions::None => stamp,

@@ -9,7 +9,7 @@ pub(crate) struct SequenceSpace {
 
 impl SequenceSpace {
     /// The numbering that a SYN with sequence number `iss` starts.
-    pub(crate) fn sequence_space_after_syn(iss: u32) -> SequenceSpace {
+    pub(crate) fn after_syn(iss: u32) -> SequenceSpace {
         SequenceSpace { first: iss.wrapping_add(1) }
     }
 
@@ -19,20 +19,20 @@ impl SequenceSpace {
     }
 
     /// The numbering after a FIN, which takes one sequence number.
-    pub(crate) fn sequence_space_after_fin(self) -> SequenceSpace {
+    pub(crate) fn after_fin(self) -> SequenceSpace {
         SequenceSpace { first: self.first.wrapping_add(1) }
     }
 
     /// The number on the wire of the byte at `offset`.
     #[inline]
-    pub(crate) fn wire_sequence_number(self, offset: u64) -> u32 {
+    pub(crate) fn wire_seq(self, offset: u64) -> u32 {
         self.first.wrapping_add(offset as u32)
     }
 
     /// Distance of `wire` from `offset`, positive if ahead, by the shorter direction around the number space.
     #[inline]
-    pub(crate) fn sequence_distance(self, wire: u32, offset: u64) -> i32 {
-        wire.wrapping_sub(self.wire_sequence_number(offset)) as i32
+    pub(crate) fn distance(self, wire: u32, offset: u64) -> i32 {
+        wire.wrapping_sub(self.wire_seq(offset)) as i32
     }
 }
 
@@ -42,12 +42,12 @@ mod tests {
 
     #[test]
     fn numbers_wrap_and_distances_do_not() {
-        let space = SequenceSpace::sequence_space_after_syn(u32::MAX - 10);
+        let space = SequenceSpace::after_syn(u32::MAX - 10);
         assert_eq!(space.iss(), u32::MAX - 10);
-        assert_eq!(space.wire_sequence_number(0), u32::MAX - 9);
-        assert_eq!(space.wire_sequence_number(10), 0);
-        assert_eq!(space.wire_sequence_number((1 << 33) + 10), 0);
-        assert_eq!(space.sequence_distance(5, 0), 15);
-        assert_eq!(space.sequence_distance(space.wire_sequence_number(3), 7), -4);
+        assert_eq!(space.wire_seq(0), u32::MAX - 9);
+        assert_eq!(space.wire_seq(10), 0);
+        assert_eq!(space.wire_seq((1 << 33) + 10), 0);
+        assert_eq!(space.distance(5, 0), 15);
+        assert_eq!(space.distance(space.wire_seq(3), 7), -4);
     }
 }

@@ -26,13 +26,13 @@ pub(crate) struct TcpSmallQueue {
 
 impl TcpSmallQueue {
     /// Enables the limit; `frame` is the transmission time of a full segment.
-    pub(crate) fn set_transmission_time_of_full_segment(&mut self, frame: Span) {
+    pub(crate) fn set_frame_time(&mut self, frame: Span) {
         self.frame = frame;
     }
 
     /// Adds `len` sent bytes; a full segment has `mss`.
     #[inline]
-    pub(crate) fn add_sent_bytes_to_small_queue(&mut self, len: u64, mss: u64, now: Time) {
+    pub(crate) fn add_sent(&mut self, len: u64, mss: u64, now: Time) {
         if self.frame > Span::ZERO {
             let time = if len == mss {
                 self.frame
@@ -45,7 +45,7 @@ impl TcpSmallQueue {
 
     /// Whether more than the two segments that are always allowed are in the host's queues.
     #[inline]
-    pub(crate) fn small_queue_holds_over_two_segments(&self, now: Time) -> bool {
+    pub(crate) fn exceeds_two_segments(&self, now: Time) -> bool {
         self.busy_until > now + self.frame * 2
     }
 
@@ -55,13 +55,7 @@ impl TcpSmallQueue {
     }
 
     /// When `len` more bytes fit; `None`: now. `rate`: bytes that the pacing rate allows in the host's queues.
-    pub(crate) fn time_when_small_queue_has_room(
-        &self,
-        rate: u64,
-        len: u64,
-        mss: u64,
-        now: Time,
-    ) -> Option<Time> {
+    pub(crate) fn blocked_until(&self, rate: u64, len: u64, mss: u64, now: Time) -> Option<Time> {
         let bytes = rate.max(2 * (len + SKB_OVERHEAD)).min(MAX_QUEUED_BYTES);
         let limit = self.frame * bytes / (mss + SKB_OVERHEAD);
         (self.busy_until.saturating_since(now) > limit).then(|| Time(self.busy_until.0 - limit.0))
@@ -77,28 +71,28 @@ mod tests {
 
     fn after(frames: u32) -> TcpSmallQueue {
         let mut queue = TcpSmallQueue::default();
-        queue.set_transmission_time_of_full_segment(FRAME);
+        queue.set_frame_time(FRAME);
         for _ in 0..frames {
-            queue.add_sent_bytes_to_small_queue(MSS, MSS, Time::ZERO);
+            queue.add_sent(MSS, MSS, Time::ZERO);
         }
         queue
     }
 
     #[test]
     fn two_segments_may_always_wait_in_the_host() {
-        assert!(!after(2).small_queue_holds_over_two_segments(Time::ZERO));
-        assert!(after(3).small_queue_holds_over_two_segments(Time::ZERO));
-        assert!(!after(3).small_queue_holds_over_two_segments(Time::ZERO + FRAME));
+        assert!(!after(2).exceeds_two_segments(Time::ZERO));
+        assert!(after(3).exceeds_two_segments(Time::ZERO));
+        assert!(!after(3).exceeds_two_segments(Time::ZERO + FRAME));
         let mut more = after(2);
-        more.add_sent_bytes_to_small_queue(1, MSS, Time::ZERO);
-        assert!(more.small_queue_holds_over_two_segments(Time::ZERO));
+        more.add_sent(1, MSS, Time::ZERO);
+        assert!(more.exceeds_two_segments(Time::ZERO));
     }
 
     /// A segment of 698 bytes is half as long on the wire: 750 of 1500 bytes.
     #[test]
     fn short_segments_take_their_share_of_the_time() {
         let mut queue = after(1);
-        queue.add_sent_bytes_to_small_queue(698, MSS, Time::ZERO);
+        queue.add_sent(698, MSS, Time::ZERO);
         assert!(!queue.is_empty(Time::ZERO + FRAME + Span(FRAME.0 / 2 - 1)));
         assert!(queue.is_empty(Time::ZERO + FRAME + FRAME / 2));
     }
@@ -106,9 +100,7 @@ mod tests {
     #[test]
     fn what_exceeds_the_share_of_the_rate_waits() {
         let truesize = MSS + SKB_OVERHEAD;
-        let room = |queue: TcpSmallQueue, rate, len| {
-            queue.time_when_small_queue_has_room(rate, len, MSS, Time::ZERO)
-        };
+        let room = |queue: TcpSmallQueue, rate, len| queue.blocked_until(rate, len, MSS, Time::ZERO);
         assert_eq!(room(after(2), 0, MSS), None);
         assert_eq!(room(after(5), 0, MSS), Some(Time::ZERO + FRAME * 3));
         assert_eq!(room(after(5), 4 * truesize, MSS), Some(Time::ZERO + FRAME));
@@ -122,7 +114,7 @@ mod tests {
     #[test]
     fn without_a_link_rate_nothing_waits() {
         let mut queue = TcpSmallQueue::default();
-        queue.add_sent_bytes_to_small_queue(1 << 40, MSS, Time::ZERO);
-        assert!(queue.is_empty(Time::ZERO) && !queue.small_queue_holds_over_two_segments(Time::ZERO));
+        queue.add_sent(1 << 40, MSS, Time::ZERO);
+        assert!(queue.is_empty(Time::ZERO) && !queue.exceeds_two_segments(Time::ZERO));
     }
 }

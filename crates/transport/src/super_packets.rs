@@ -87,7 +87,7 @@ impl SuperPacketState {
     }
 
     /// `tcp_xmit_size_goal`: size to which a write fills an `sk_buff`, in whole segments, at most half of the peer's window.
-    fn super_packet_size_goal(&self, mss: u64) -> u64 {
+    fn size_goal(&self, mss: u64) -> u64 {
         // `tcp_bound_to_half_wnd`: a tiny window bounds it whole, and none that was announced does not bound it.
         let bound = match self.max_window {
             0 => u64::MAX,
@@ -98,12 +98,12 @@ impl SuperPacketState {
     }
 
     /// Ends the current super-packet at `snd_nxt`; the rest remains unsent.
-    pub(crate) fn truncate_current_super_packet(&mut self, snd_nxt: u64) {
+    pub(crate) fn truncate(&mut self, snd_nxt: u64) {
         self.current_end = self.current_end.min(snd_nxt);
     }
 
     /// Starts a super-packet at `now` that ends at `end`. `pushed`: its last frame has PSH.
-    pub(crate) fn begin_super_packet(&mut self, end: u64, pushed: bool, now: Time) {
+    pub(crate) fn begin(&mut self, end: u64, pushed: bool, now: Time) {
         (self.current_end, self.pushed, self.began) = (end, pushed, now);
     }
 
@@ -123,7 +123,7 @@ impl SuperPacketState {
         if let Some(first) = self.waiting.front_mut().filter(|skbs| skbs.first_end <= snd_nxt) {
             first.first_end = snd_nxt.saturating_add(first.goal).min(first.end);
         }
-        let goal = self.super_packet_size_goal(mss);
+        let goal = self.size_goal(mss);
         if end > self.written.max(snd_nxt) {
             self.append_skbs(snd_nxt, end, goal);
         }
@@ -171,7 +171,7 @@ impl SuperPacketState {
     }
 
     /// Number of super-packets in flight.
-    pub(crate) fn count_super_packets_in_flight(&mut self, snd_una: u64) -> u64 {
+    pub(crate) fn count_in_flight(&mut self, snd_una: u64) -> u64 {
         while self.sent.front().is_some_and(|sent| sent.end <= snd_una) {
             self.sent.pop_front();
         }
@@ -179,24 +179,24 @@ impl SuperPacketState {
     }
 
     /// `tcp_rtx_queue_empty_or_single_skb`.
-    pub(crate) fn is_at_most_one_super_packet_in_flight(&self, snd_una: u64) -> bool {
+    pub(crate) fn is_empty_or_single(&self, snd_una: u64) -> bool {
         self.sent.iter().rev().nth(1).is_none_or(|sent| sent.end <= snd_una)
     }
 
     /// Records sent data: a super-packet is in flight once its last frame has been sent.
-    pub(crate) fn record_super_packet_sent(&mut self, snd_nxt: u64) {
+    pub(crate) fn record_sent(&mut self, snd_nxt: u64) {
         if self.current_end <= snd_nxt {
             self.sent.push_back(SentSuperPacket { end: snd_nxt, pushed: self.pushed });
         }
     }
 
     /// Whether the frame that ends before `end` is the last of several and so has PSH, also when retransmitted.
-    pub(crate) fn super_packet_end_has_push(&self, end: u64) -> bool {
+    pub(crate) fn has_push_at(&self, end: u64) -> bool {
         self.sent.iter().rev().any(|sent| sent.end == end && sent.pushed)
     }
 
     /// `tcp_tso_autosize` in segments: the data of one millisecond, more for short round trips. `rate`: bytes per second; `None`: the maximum.
-    pub(crate) fn autosize_super_packet(&self, rate: Option<u64>, least_rtt: Span, mss: u64) -> u64 {
+    pub(crate) fn autosize(&self, rate: Option<u64>, least_rtt: Span, mss: u64) -> u64 {
         let mut bytes = self.max;
         if let Some(rate) = rate {
             let rounds = (least_rtt.0 / Span::from_us(1).0) >> TSO_RTT_LOG;
@@ -303,7 +303,7 @@ mod tests {
             (Some(1_024_000), 100_000, 2),
             (Some(102_400_000), 100_000, 64),
         ] {
-            let size = supers.autosize_super_packet(rate, Span::from_us(rtt), 1000);
+            let size = supers.autosize(rate, Span::from_us(rtt), 1000);
             assert_eq!(size, segments, "{rate:?} {rtt}");
         }
     }
@@ -313,11 +313,11 @@ mod tests {
     fn super_packets_are_in_flight_until_their_end_is_acknowledged() {
         let offload = OffloadConfig { tso: 65_536, ..OffloadConfig::NONE };
         let mut supers = SuperPacketState::new(&TcpConfig { offload, ..TcpConfig::PLAIN }).expect("TSO");
-        supers.record_super_packet_sent(1000);
-        supers.record_super_packet_sent(3000);
+        supers.record_sent(1000);
+        supers.record_sent(3000);
         for (acknowledged, in_flight) in [(0, 2), (999, 2), (1000, 1), (2999, 1), (3000, 0)] {
-            assert_eq!(supers.is_at_most_one_super_packet_in_flight(acknowledged), in_flight < 2);
-            assert_eq!(supers.count_super_packets_in_flight(acknowledged), in_flight, "{acknowledged}");
+            assert_eq!(supers.is_empty_or_single(acknowledged), in_flight < 2);
+            assert_eq!(supers.count_in_flight(acknowledged), in_flight, "{acknowledged}");
         }
     }
 }

@@ -85,22 +85,22 @@ impl SocketWriter {
             due: u64::MAX,
             small_end: 0,
             small: config.small_segments,
-            pushes: config.is_mechanism_enabled(Mechanism::PushOfFullBuffer),
+            pushes: config.is_enabled(Mechanism::PushOfFullBuffer),
         }))
     }
 
     /// `sk_sndbuf`; 0: the connection is not established yet.
-    pub(crate) fn send_buffer_size(&self) -> u64 {
+    pub(crate) fn buffer_size(&self) -> u64 {
         self.size
     }
 
     /// Whether the writer, having waited, is woken with `queued` bytes in the buffer.
-    pub(crate) fn has_room_to_wake_writer(&self, queued: u64) -> bool {
+    pub(crate) fn has_room_to_wake(&self, queued: u64) -> bool {
         queued < self.size && self.size - queued >= queued / 2
     }
 
     /// `tcp_mark_push` for the segment that ends at `end`.
-    fn mark_segment_for_push(&mut self, end: u64, snd_una: u64) {
+    fn mark_push(&mut self, end: u64, snd_una: u64) {
         self.pushed = end;
         while self.marks.front().is_some_and(|mark| *mark <= snd_una) {
             self.marks.pop_front();
@@ -112,13 +112,13 @@ impl SocketWriter {
     }
 
     /// New data up to `end` leave with PSH, once.
-    pub(crate) fn push_new_data_before(&mut self, end: u64) {
+    pub(crate) fn push_before(&mut self, end: u64) {
         self.due = self.due.min(end);
     }
 
     /// Whether new data up to `end`, which are being sent, include a PSH mark.
     #[inline]
-    pub(crate) fn take_push_mark_before(&mut self, end: u64) -> bool {
+    pub(crate) fn take_push_before(&mut self, end: u64) -> bool {
         let passes = end >= self.due;
         if passes {
             self.due = self.marks.iter().copied().find(|mark| *mark > end).unwrap_or(u64::MAX);
@@ -134,22 +134,22 @@ impl SocketWriter {
 
     /// The application requests to write `bytes` more. `unsent` bytes up to `end` have not been sent. `open`: the last segment (or buffer of
     /// segments) has room, so it is extended and loses its PSH mark.
-    pub(crate) fn request_application_write(&mut self, bytes: u64, open: bool, end: u64, unsent: u64) {
+    pub(crate) fn request_write(&mut self, bytes: u64, open: bool, end: u64, unsent: u64) {
         self.waiting = self.waiting.saturating_add(bytes);
         if open && self.marks.back() == Some(&end) {
             self.marks.pop_back();
             self.due = self.due.min(end.saturating_sub(unsent));
-            self.take_push_mark_before(end - unsent);
+            self.take_push_before(end - unsent);
         }
     }
 
     /// The application takes back what it could not write.
-    pub(crate) fn cancel_application_write(&mut self) {
+    pub(crate) fn cancel_write(&mut self) {
         (self.waiting, self.full, self.writing, self.due) = (0, false, false, u64::MAX);
     }
 
     /// `tcp_init_buffer_space`: sets the buffer size after the handshake.
-    pub(crate) fn set_initial_send_buffer_size(&mut self, size: u64) {
+    pub(crate) fn set_initial_size(&mut self, size: u64) {
         self.size = size;
     }
 
@@ -159,7 +159,7 @@ impl SocketWriter {
     }
 
     /// `tcp_sndbuf_expand`: so many windows of `cwnd` bytes, with the worst-case overhead of each segment.
-    pub(crate) fn expand_send_buffer(&mut self, windows: u64, cwnd: u64, mss: u64) {
+    pub(crate) fn expand_buffer(&mut self, windows: u64, cwnd: u64, mss: u64) {
         let segments = (cwnd / mss).max(MIN_BUFFER_SEGMENTS);
         let cost =
             (mss + u64::from(TIMESTAMPS_OPTION_BYTES) + SKB_HEADER_BYTES).next_power_of_two() + SK_BUFF_BYTES;
@@ -168,12 +168,12 @@ impl SocketWriter {
     }
 
     /// Whether there are data to write and room for them.
-    pub(crate) fn has_data_to_write(&self) -> bool {
+    pub(crate) fn can_write(&self) -> bool {
         self.size > 0 && self.waiting > 0
     }
 
     /// `tcp_sendmsg`: writes segment by segment until all data are in the buffer or it is full, or the write is interrupted. Returns the new end.
-    pub(crate) fn fill_send_buffer_by_segments(&mut self, buffer: &SendBufferState) -> u64 {
+    pub(crate) fn fill_by_segments(&mut self, buffer: &SendBufferState) -> u64 {
         let &SendBufferState { mut end, mut queued, last, goal, until, snd_una, snd_wnd } = buffer;
         self.max_window = self.max_window.max(snd_wnd);
         if self.max == u64::MAX {
@@ -187,7 +187,7 @@ impl SocketWriter {
             self.marks.pop_back();
             let moved = end + take.min(self.waiting);
             self.due = if self.due == end { u64::MAX } else { self.due };
-            self.mark_segment_for_push(moved, snd_una);
+            self.mark_push(moved, snd_una);
         }
         loop {
             take = take.min(self.waiting);
@@ -195,7 +195,7 @@ impl SocketWriter {
             queued += take;
             self.waiting -= take;
             if take > 0 && end > self.pushed + self.max_window / 2 {
-                self.mark_segment_for_push(end, snd_una);
+                self.mark_push(end, snd_una);
             }
             self.writing = self.waiting > 0 && end >= until;
             if self.writing || self.waiting == 0 || queued >= self.size {
@@ -208,11 +208,11 @@ impl SocketWriter {
         end
     }
 
-    /// `tcp_push` after [`Self::fill_send_buffer_by_segments`], when all data are written or the application waits. `whole`: everything leaves at once, so no segment
+    /// `tcp_push` after [`Self::fill_by_segments`], when all data are written or the application waits. `whole`: everything leaves at once, so no segment
     /// is left to be marked.
-    pub(crate) fn set_push_on_last_segment(&mut self, end: u64, snd_una: u64, whole: bool) {
+    pub(crate) fn push_last(&mut self, end: u64, snd_una: u64, whole: bool) {
         if self.waiting == 0 || (self.pushes && !whole) {
-            self.mark_segment_for_push(end, snd_una);
+            self.mark_push(end, snd_una);
         }
     }
 
@@ -227,7 +227,7 @@ impl SocketWriter {
     }
 
     /// Records that a segment below full size, up to `end`, was sent.
-    pub(crate) fn record_small_segment_sent(&mut self, end: u64) {
+    pub(crate) fn record_small_segment(&mut self, end: u64) {
         self.small_end = end;
     }
 }
@@ -241,13 +241,13 @@ mod tests {
     fn marks_stay_until_they_are_acknowledged() {
         let config = TcpConfig { send_buffer: SendBuffer::Linux, ..TcpConfig::PLAIN };
         let mut writer = SocketWriter::new(&config).expect("it has a buffer");
-        writer.mark_segment_for_push(1000, 0);
-        writer.mark_segment_for_push(3000, 0);
+        writer.mark_push(1000, 0);
+        writer.mark_push(3000, 0);
         let pushed =
             |writer: &SocketWriter| [0, 500, 1000, 2000, 3000].map(|at| writer.has_push_mark(at, 1000));
         assert_eq!(pushed(&writer), [true, true, false, true, false]);
         assert!(!writer.has_push_mark(0, 999));
-        writer.mark_segment_for_push(5000, 1000);
+        writer.mark_push(5000, 1000);
         assert_eq!(pushed(&writer), [false, false, false, true, false]);
     }
     /// `tcp_sendmsg` extends the last segment, which loses its mark (`tcp_skb_entail`); the marks before it stay.
@@ -259,11 +259,11 @@ mod tests {
             let config = TcpConfig { send_buffer: SendBuffer::Linux, ..TcpConfig::PLAIN };
             let mut writer = SocketWriter::new(&config).expect("it has a buffer");
             for mark in [1000, 2500] {
-                writer.mark_segment_for_push(mark, 0);
+                writer.mark_push(mark, 0);
             }
             // Nothing has been sent.
-            writer.request_application_write(100, open, end, end);
-            assert_eq!([1000, 2500].map(|end| writer.take_push_mark_before(end)), marks, "{open} {end}");
+            writer.request_write(100, open, end, end);
+            assert_eq!([1000, 2500].map(|end| writer.take_push_before(end)), marks, "{open} {end}");
         }
     }
 }

@@ -236,7 +236,7 @@ pub fn options(spec: &ApplicationSpec, rates: [f64; 2]) -> Options {
 }
 
 impl Workload for ApplicationWorkload {
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.job.next_time()
     }
 
@@ -244,7 +244,7 @@ impl Workload for ApplicationWorkload {
         unreachable!("an application sends messages; after `wake` its next start is later")
     }
 
-    fn on_message_start_time(&mut self, now: Time) {
+    fn on_start_time(&mut self, now: Time) {
         self.job.on_time(now);
     }
 
@@ -269,11 +269,11 @@ impl Workload for ApplicationWorkload {
         self.job.on_sent(token, now);
     }
 
-    fn has_sent_all_messages(&self) -> bool {
+    fn has_sent_all(&self) -> bool {
         self.job.is_over()
     }
 
-    fn workload_as_any(&self) -> Option<&dyn Any> {
+    fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
     }
 }

@@ -212,7 +212,7 @@ impl Workload for Background {
         matches!(self.arrivals, Arrivals::Open(_))
     }
 
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         match &self.arrivals {
             Arrivals::Open(poisson) => poisson.next(),
             Arrivals::Closed(agenda) => agenda.next(),
@@ -390,7 +390,7 @@ mod tests {
             assert_eq!((next.len(), next[0].source, next[0].start), (1, first[5].source, now));
         }
         workload.on_flow_finished(&ended(first[5], FlowStatus::Finished, stop, 0), stop);
-        assert_eq!(workload.next_flow_start_time(), None);
+        assert_eq!(workload.next_start_time(), None);
     }
 
     #[test]

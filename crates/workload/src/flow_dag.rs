@@ -118,7 +118,7 @@ impl FlowDag {
 }
 
 impl Workload for FlowDag {
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.peek().map(|Reverse((start, _))| *start)
     }
 

@@ -135,7 +135,7 @@ impl Hotspot {
 }
 
 impl Workload for Hotspot {
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.first().map(|(start, _)| start)
     }
 
@@ -194,7 +194,7 @@ mod tests {
         loop {
             under_way.sort_by_key(|(end, _)| *end);
             let end = under_way.first().map(|(end, _)| *end);
-            match workload.next_flow_start_time() {
+            match workload.next_start_time() {
                 Some(start) if end.is_none_or(|end| start < end) => {
                     let flow = workload.next_flow();
                     under_way.push((start + latency, flow));

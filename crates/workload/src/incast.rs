@@ -142,7 +142,7 @@ impl Workload for Incast {
         true
     }
 
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start).or_else(|| self.arrivals.next())
     }
 

@@ -434,7 +434,7 @@ impl Workload for KvTransfer {
         true
     }
 
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         let planned = || self.planned.peek().map(|Reverse(request)| request.due);
         // What comes after all times of scenarios never comes.
         self.ready.front().map(|part| part.start).or_else(planned).filter(|start| *start <= at(TIME_MAX))

@@ -183,7 +183,7 @@ impl Workload for Listed {
         true
     }
 
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.flows.as_slice().first().map(|flow| flow.start)
     }
 

@@ -279,7 +279,7 @@ impl Workload for Requests {
         self.series.count == 1
     }
 
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         let ahead = if self.rounds == 0 { self.series.connect_ahead } else { Span::ZERO };
         let offset = self.series.exchange.spacing * self.asked as u64;
         self.start.map(|start| Time((start + offset).0.saturating_sub(ahead.0)))
@@ -353,16 +353,16 @@ mod tests {
         let mut workload = make(requests(true), &topology);
         let mut now = Time::ZERO + Span::from_us(10);
         for i in 0..3 {
-            assert_eq!(workload.next_flow_start_time(), Some(now), "request {i}");
+            assert_eq!(workload.next_start_time(), Some(now), "request {i}");
             let flow = workload.next_flow();
             assert_eq!((flow.size, flow.reply), (100, 20_000));
             assert_eq!(flow.kept, Some(KeptConnection { number: 0, first: i == 0, last: i == 2 }));
-            assert_eq!(workload.next_flow_start_time(), None, "one at a time");
+            assert_eq!(workload.next_start_time(), None, "one at a time");
             let end = now + Span::from_us(100);
             workload.on_flow_finished(&ended(flow, FlowStatus::Finished, end, 0), end);
             now = end + Span::from_us(5);
         }
-        assert_eq!(workload.next_flow_start_time(), None);
+        assert_eq!(workload.next_start_time(), None);
     }
 
     #[test]
@@ -372,7 +372,7 @@ mod tests {
         let flow = workload.next_flow();
         assert_eq!(flow.kept, None);
         workload.on_flow_finished(&ended(flow, FlowStatus::Failed, flow.start, 6), flow.start);
-        assert_eq!(workload.next_flow_start_time(), None);
+        assert_eq!(workload.next_start_time(), None);
     }
 
     /// A round waits for its last response and is one query.
@@ -409,7 +409,7 @@ mod tests {
                     // The connections of the first round are opened early.
                     let ahead = if round == 0 { connect_ahead } else { Span::ZERO };
                     let due = now + spacing * u64::from(number);
-                    assert_eq!(workload.next_flow_start_time(), Some(Time(due.0 - ahead.0)));
+                    assert_eq!(workload.next_start_time(), Some(Time(due.0 - ahead.0)));
                     let flow = workload.next_flow();
                     assert_eq!(flow.start, due);
                     assert_eq!(flow.kept, Some(KeptConnection { number, first: false, last: round == 1 }));
@@ -419,7 +419,7 @@ mod tests {
                 .collect();
             assert_eq!(workload.unfinished_queries().len(), 1);
             for (flow, us) in flows.iter().zip([100, 30, 900]) {
-                assert_eq!(workload.next_flow_start_time(), None);
+                assert_eq!(workload.next_start_time(), None);
                 workload.on_flow_finished(
                     &ended(*flow, FlowStatus::Finished, now + Span::from_us(us), 1),
                     now + Span::from_us(us),
@@ -432,7 +432,7 @@ mod tests {
             assert_eq!(query.finish, Some(now + Span::from_us(900)));
             now += Span::from_us(905);
         }
-        assert_eq!(workload.next_flow_start_time(), None);
+        assert_eq!(workload.next_start_time(), None);
         assert!(workload.unfinished_queries().is_empty());
     }
 }

@@ -283,7 +283,7 @@ fn gap(law: GapsSpec, rng: &mut Rng) -> Span {
 }
 
 impl Workload for ScatterGather {
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start).or_else(|| self.agenda.next())
     }
 
@@ -359,7 +359,7 @@ mod tests {
     /// Takes due flows without starting the next query.
     fn due(workload: &mut dyn Workload, now: Time) -> Vec<FlowSpec> {
         let mut flows = Vec::new();
-        while workload.next_flow_start_time() == Some(now) {
+        while workload.next_start_time() == Some(now) {
             flows.push(workload.next_flow());
         }
         flows
@@ -369,7 +369,7 @@ mod tests {
     fn a_query_goes_down_and_up_again_with_a_barrier_in_each_rack() {
         let (topology, mut workload) = workload(exponential_ms(), 100);
         let hla = topology.find("h0").unwrap();
-        let start = workload.next_flow_start_time().unwrap();
+        let start = workload.next_start_time().unwrap();
         let asked = due(&mut *workload, start);
         let asked_racks: BTreeSet<_> = asked.iter().map(|f| rack_of(&topology, f.destination)).collect();
         assert_eq!((asked.len(), asked_racks.len()), (3, 3), "one in each rack");
@@ -415,13 +415,13 @@ mod tests {
     #[test]
     fn a_query_with_a_flow_that_failed_does_not_finish() {
         let (_, mut workload) = workload(exponential_ms(), 100);
-        let start = workload.next_flow_start_time().unwrap();
+        let start = workload.next_start_time().unwrap();
         for request in due(&mut *workload, start) {
             workload.on_flow_finished(&ended(request, FlowStatus::Failed, start, 2), start);
         }
         let done = workload.take_completed_queries();
         assert_eq!((done.len(), done[0].finish), (1, None));
-        assert!(workload.next_flow_start_time().is_some_and(|next| next > start));
+        assert!(workload.next_start_time().is_some_and(|next| next > start));
     }
 
     #[test]
@@ -432,7 +432,7 @@ mod tests {
         for (gaps, variation) in [(exponential_ms(), 1.0), (log_normal, spread)] {
             let (_, mut workload) = workload(gaps, 20_000);
             let starts: BTreeSet<Time> =
-                std::iter::from_fn(|| workload.next_flow_start_time().map(|_| workload.next_flow().start)).collect();
+                std::iter::from_fn(|| workload.next_start_time().map(|_| workload.next_flow().start)).collect();
             // The number of events of a renewal process in time t: t / mean, with standard deviation variation * sqrt(t
             // / mean).
             assert_within(starts.len() as f64, 20_000.0, 4.0 * variation * 20_000f64.sqrt());

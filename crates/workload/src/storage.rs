@@ -163,7 +163,7 @@ impl Storage {
 }
 
 impl Workload for Storage {
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.agenda.next()
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let mut workload = make(WorkloadKind::Storage(spec), &racks(1, 3));
         let (mut under_way, mut all) = (std::collections::VecDeque::new(), Vec::new());
         loop {
-            while workload.next_flow_start_time().is_some_and(|at| under_way.front().is_none_or(|(end, _)| at <= *end)) {
+            while workload.next_start_time().is_some_and(|at| under_way.front().is_none_or(|(end, _)| at <= *end)) {
                 let flow = workload.next_flow();
                 under_way.push_back((flow.start + Span::from_us(1), flow));
                 all.push(flow);

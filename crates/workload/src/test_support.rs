@@ -63,7 +63,7 @@ pub(crate) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload>
 /// Takes all flows of an open workload.
 pub(crate) fn drain(workload: &mut dyn Workload) -> Vec<FlowSpec> {
     let mut flows = Vec::new();
-    while let Some(start) = workload.next_flow_start_time() {
+    while let Some(start) = workload.next_start_time() {
         let flow = workload.next_flow();
         assert_eq!(flow.start, start);
         assert!(flow.source != flow.destination && flow.size > 0);
@@ -81,6 +81,6 @@ pub(crate) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32
         delivered: spec.size,
         retransmits: timeouts,
         timeouts,
-        ..FlowRecord::new_at_flow_start(spec, Span::from_us(1), end)
+        ..FlowRecord::new(spec, Span::from_us(1), end)
     }
 }

@@ -143,7 +143,7 @@ struct Pace {
 impl Pace {
     /// How long a source sends so many application bytes.
     fn sending_time(self, size: u64) -> Span {
-        let wire = |bytes: u64| self.overhead.wire_size_of_datagram(bytes as u32, self.priority);
+        let wire = |bytes: u64| self.overhead.datagram_wire_size(bytes as u32, self.priority);
         let time = |bytes: u64| self.rate.serialise(Bytes(u64::from(wire(bytes))));
         let (full, rest) = (size / self.datagram, size % self.datagram);
         let last = if rest > 0 { time(rest) } else { Span::ZERO };
@@ -213,7 +213,7 @@ impl Workload for Udp {
         true
     }
 
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.first().map(|(start, _)| start)
     }
 

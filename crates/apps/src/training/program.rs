@@ -342,7 +342,9 @@ impl<'a> Writer<'a> {
         if self.plan.schedule.chunks() > 1 {
             self.take_aligned_turns(&turns);
         } else {
-            turns.into_iter().for_each(|turn| self.turn(turn, None));
+            for turn in turns {
+                self.turn(turn, None);
+            }
         }
         (body.end..layers.len()).for_each(|at| self.forward(at));
         (body.end..layers.len()).rev().for_each(|at| self.backward(at));

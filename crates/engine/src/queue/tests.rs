@@ -11,7 +11,7 @@ fn drains_in_order(first: &[(u64, u64)], later: &[(u64, u64)], per_pop: usize) {
 
 /// The earliest event before `end`, with a lookahead of `wanted` events.
 fn take(queue: &mut EventQueue, wanted: usize, end: Time) -> Option<(Time, u64)> {
-    if wanted == 0 { queue.pop_before(end) } else { queue.pop_lookahead_event_before(end) }
+    if wanted == 0 { queue.pop_before(end) } else { queue.pop_lookahead_before(end) }
 }
 
 fn drains_by(wanted: usize, first: &[(u64, u64)], later: &[(u64, u64)], per_pop: usize) {
@@ -36,15 +36,14 @@ fn drains_by(wanted: usize, first: &[(u64, u64)], later: &[(u64, u64)], per_pop:
             assert_eq!(take(&mut queue, wanted, next.unwrap_or(Time::MAX)), None);
         }
         if wanted > 0 && code % 16 < 11 {
-            queue.prefetch_next_bucket_list_nodes::<2>();
-            let is_long = queue.fill_lookahead_buffer(wanted);
+            queue.prefetch_list_nodes::<2>();
+            let is_long = queue.fill_lookahead(wanted);
             let upcoming = expected.len().min(wanted);
             assert!(
-                is_long == queue.upcoming_event_codes([wanted - 1]).is_some()
-                    && (upcoming == wanted || !is_long)
+                is_long == queue.upcoming_codes([wanted - 1]).is_some() && (upcoming == wanted || !is_long)
             );
             let code = next.map(|(_, code)| code);
-            assert!(queue.upcoming_event_codes([0]).is_none_or(|[upcoming]| Some(upcoming) == code));
+            assert!(queue.upcoming_codes([0]).is_none_or(|[upcoming]| Some(upcoming) == code));
         }
         for &(delay, code) in pushed.by_ref().take(per_pop) {
             push(&mut queue, &mut expected, time.0 + delay, code);
@@ -103,7 +102,7 @@ fn a_crowd_in_one_instant_is_no_crush() {
         }
         // Halfway through, earlier events are inserted.
         let next = |queue: &mut EventQueue| {
-            queue.fill_lookahead_buffer(wanted);
+            queue.fill_lookahead(wanted);
             Some(take(queue, wanted, Time::MAX)?.1)
         };
         let mut seen: Vec<u64> = (0..EVENTS / 2).map(|_| next(&mut queue).unwrap()).collect();

@@ -13,7 +13,7 @@ impl EventQueue {
     /// however narrow it is, so lists of two or three are no reason. Buckets that were too narrow before are narrowed again only under a much larger
     /// load, because the heap of a large network costs more than sorting a long bucket.
     #[cold]
-    pub(super) fn adapt_bucket_width(&mut self) {
+    pub(super) fn adapt_width(&mut self) {
         // A rebuild costs time in proportion to the pending events, so at least as many events must pass between two rebuilds.
         if (self.pushed as usize) < self.open.len() + self.far.len() + self.nodes.len() {
             return;
@@ -31,11 +31,11 @@ impl EventQueue {
             return;
         };
         if BUCKET_SHIFT_RANGE.contains(&shift) {
-            self.rebuild_buckets_with_width(shift);
+            self.rebuild_buckets(shift);
         }
     }
 
-    fn rebuild_buckets_with_width(&mut self, shift: u32) {
+    fn rebuild_buckets(&mut self, shift: u32) {
         let mut entries: Vec<PendingEvent> = std::mem::take(&mut self.open);
         for slot in 0..BUCKET_COUNT as usize {
             let mut index = std::mem::replace(&mut self.heads[slot], NIL_NODE);
@@ -51,11 +51,11 @@ impl EventQueue {
         self.occupied = [0; 64];
         self.shift = shift;
         // All remaining events are at or after the first entry, so its bucket becomes the open one. If none remain, all are in the lookahead buffer.
-        let reached = self.lookahead.last_buffered_event().map_or(self.now, |last| last.time);
+        let reached = self.lookahead.last().map_or(self.now, |last| last.time);
         let first = entries.iter().map(|entry| entry.time).min().unwrap_or(reached);
         self.open_bucket = first >> shift;
         for entry in entries {
-            self.insert_in_bucket_or_heap(entry);
+            self.insert(entry);
         }
         self.went_far = 0;
     }

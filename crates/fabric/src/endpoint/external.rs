@@ -19,7 +19,7 @@ use std::sync::Mutex;
 const NANOSECOND: u64 = 1_000;
 
 /// The first time from `time` on that is a multiple of a nanosecond.
-pub(super) fn round_up_to_nanosecond(time: Time) -> Time {
+pub(super) fn ceil_to_nanosecond(time: Time) -> Time {
     Time(time.0.next_multiple_of(NANOSECOND))
 }
 
@@ -39,7 +39,7 @@ impl HostPairPaths {
     const CHOICES: usize = 8;
 
     /// Asks for the row from a host to another one, by the number of the choice.
-    pub(crate) fn collect_path_rows_between_hosts(
+    pub(crate) fn between_hosts(
         mut hosts: Vec<NodeId>,
         mut row: impl FnMut([NodeId; 2], u32) -> u32,
     ) -> HostPairPaths {
@@ -54,11 +54,11 @@ impl HostPairPaths {
     }
 
     /// All rows that it has.
-    pub(crate) fn all_path_rows(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = u32> {
         self.rows.iter().copied().filter(|row| *row != u32::MAX)
     }
 
-    fn choose_path_row_by_ports(&self, from: NodeId, to: NodeId, ports: u32) -> Option<u32> {
+    fn choose_row(&self, from: NodeId, to: NodeId, ports: u32) -> Option<u32> {
         let place = |host: NodeId| self.hosts.binary_search(&host).ok();
         let pair = place(from)? * self.hosts.len() + place(to)?;
         let choice = mix_bits(u64::from(ports)) as usize % HostPairPaths::CHOICES;
@@ -112,27 +112,27 @@ impl ExternalStackState {
         self.owned[host.0 as usize]
     }
 
-    pub(super) fn external_stack_mut(&mut self) -> &mut dyn ExternalStack {
+    pub(super) fn stack_mut(&mut self) -> &mut dyn ExternalStack {
         self.stack.get_mut().expect("nobody takes the lock").as_mut()
     }
 
     pub(crate) fn has_running_programs(&mut self) -> bool {
-        self.external_stack_mut().has_running_programs()
+        self.stack_mut().has_running_programs()
     }
 
     /// The paths of programs from now on, and those before.
-    pub(crate) fn replace_program_paths(&mut self, paths: HostPairPaths) -> Option<HostPairPaths> {
+    pub(crate) fn replace_paths(&mut self, paths: HostPairPaths) -> Option<HostPairPaths> {
         self.paths.replace(paths)
     }
 
     /// Samples of sockets and counters since this was last read.
-    pub(crate) fn take_external_stack_samples(&mut self) -> ExternalStackSamples {
-        self.external_stack_mut().take_external_stack_samples()
+    pub(crate) fn take_stack_samples(&mut self) -> ExternalStackSamples {
+        self.stack_mut().take_stack_samples()
     }
 
     /// What a person should know after the run.
-    pub(crate) fn external_stack_warnings(&mut self) -> Vec<String> {
-        let mut notes = self.external_stack_mut().external_stack_warnings();
+    pub(crate) fn stack_warnings(&mut self) -> Vec<String> {
+        let mut notes = self.stack_mut().stack_warnings();
         if let Some(ExternalStackFailure(message)) = &self.failure {
             notes.push(format!("counters of the kernel are missing: {message}"));
         }
@@ -140,7 +140,7 @@ impl ExternalStackState {
     }
 
     /// How a frame goes: the endpoint key that it goes to, its row and its class. `None` if it belongs to nothing that is open.
-    pub(super) fn find_path_of_frame(
+    pub(super) fn find_path(
         &self,
         from: NodeId,
         frame: &ExternalStackFrame,
@@ -149,27 +149,27 @@ impl ExternalStackState {
         if let Some((to, end)) = frame.to.and_then(|to| Some((to, self.ends.get(&(to ^ 1))?))) {
             return Some((to, end.route, end.class));
         }
-        let row = self.paths.as_ref()?.choose_path_row_by_ports(from, frame.destination?, frame.ports)?;
+        let row = self.paths.as_ref()?.choose_row(from, frame.destination?, frame.ports)?;
         // Programs send in the class of the first transport.
         Some((NO_FLOW, row, ctx.plan.class_of_transport[0]))
     }
 
     /// What the stack could not do, once.
-    pub(crate) fn take_external_stack_failure(&mut self) -> Option<ExternalStackFailure> {
+    pub(crate) fn take_failure(&mut self) -> Option<ExternalStackFailure> {
         self.failure.take()
     }
 
     /// An end takes another path.
-    pub(super) fn set_endpoint_path(&mut self, endpoint_key: u32, row: u32) {
+    pub(super) fn set_path(&mut self, endpoint_key: u32, row: u32) {
         if let Some(end) = self.ends.get_mut(&endpoint_key) {
             end.route = row;
         }
     }
 
     /// Keeps an event pending that is not later than what the stack does next.
-    pub(crate) fn schedule_external_stack_event(&mut self, ctx: &mut Context) {
-        let Some(next) = self.external_stack_mut().next_stack_event_time() else { return };
-        let at = round_up_to_nanosecond(next.max(ctx.now()));
+    pub(crate) fn schedule_next_event(&mut self, ctx: &mut Context) {
+        let Some(next) = self.stack_mut().next_event_time() else { return };
+        let at = ceil_to_nanosecond(next.max(ctx.now()));
         if at < self.armed {
             self.armed = at;
             ctx.schedule_event(at, Event::External);
@@ -177,7 +177,7 @@ impl ExternalStackState {
     }
 
     /// Notes a failure: the window ends, and the run with it.
-    pub(super) fn end_window_if_stack_failed<T>(
+    pub(super) fn ok_or_end_window<T>(
         &mut self,
         outcome: Result<T, ExternalStackFailure>,
         ctx: &mut Context,
@@ -193,27 +193,27 @@ impl ExternalStackState {
     }
 
     /// The stack acts, if the event is not an old one. The hosts that have something to send.
-    pub(crate) fn run_external_stack_if_due(&mut self, ctx: &mut Context) -> Vec<NodeId> {
+    pub(crate) fn run_if_due(&mut self, ctx: &mut Context) -> Vec<NodeId> {
         let now = ctx.now();
         if self.armed != now || self.failure.is_some() {
             return Vec::new();
         }
         self.armed = Time::MAX;
         let until = ctx.queue.next_event_time().map_or(ctx.outgoing.end, |next| next.min(ctx.outgoing.end));
-        let ran = self.external_stack_mut().run_stack_until(now, until);
-        if self.end_window_if_stack_failed(ran, ctx).is_none() {
+        let ran = self.stack_mut().run_until(now, until);
+        if self.ok_or_end_window(ran, ctx).is_none() {
             return Vec::new();
         }
-        for (endpoint_key, report) in self.external_stack_mut().take_application_reports() {
-            if let Some(event) = self.convert_stack_report_to_event(endpoint_key, report, now) {
-                ctx.report_endpoint_event(endpoint_key, event);
+        for (endpoint_key, report) in self.stack_mut().take_reports() {
+            if let Some(event) = self.convert_report(endpoint_key, report, now) {
+                ctx.report_event(endpoint_key, event);
             }
         }
-        self.external_stack_mut().take_hosts_with_frames_to_send()
+        self.stack_mut().take_ready_hosts()
     }
 
     /// The event that the traffic receives for a report of the stack.
-    fn convert_stack_report_to_event(
+    fn convert_report(
         &mut self,
         endpoint_key: u32,
         report: ExternalStackReport,
@@ -228,12 +228,12 @@ impl ExternalStackState {
             ExternalStackReport::Failed(failure) => Some(EndpointEvent::Failed(failure)),
             ExternalStackReport::Drained => Some(EndpointEvent::Drained),
             ExternalStackReport::Counted { .. } => {
-                self.convert_stack_report_to_counters(endpoint_key, report).map(EndpointEvent::Counted)
+                self.convert_counters(endpoint_key, report).map(EndpointEvent::Counted)
             }
         }
     }
 
-    fn convert_stack_report_to_counters(
+    fn convert_counters(
         &mut self,
         endpoint_key: u32,
         report: ExternalStackReport,
@@ -257,21 +257,21 @@ impl ExternalStackState {
     }
 
     /// The run is over: what all ends have counted that they have not reported.
-    pub(super) fn drain_unreported_counters(&mut self, now: Time, mut take: impl FnMut(EndpointCounters)) {
+    pub(super) fn drain_counters(&mut self, now: Time, mut take: impl FnMut(EndpointCounters)) {
         if self.failure.is_some() {
             return;
         }
-        if let Err(failure) = self.external_stack_mut().report_final_counters(round_up_to_nanosecond(now)) {
+        if let Err(failure) = self.stack_mut().report_final_counters(ceil_to_nanosecond(now)) {
             self.failure = Some(failure);
             return;
         }
-        for (endpoint_key, report) in self.external_stack_mut().take_application_reports() {
-            self.convert_stack_report_to_counters(endpoint_key, report).into_iter().for_each(&mut take);
+        for (endpoint_key, report) in self.stack_mut().take_reports() {
+            self.convert_counters(endpoint_key, report).into_iter().for_each(&mut take);
         }
     }
 
     /// An application does something.
-    pub(crate) fn pass_order_to_external_stack(
+    pub(crate) fn pass_order(
         &mut self,
         host: NodeId,
         endpoint_key: u32,
@@ -281,13 +281,10 @@ impl ExternalStackState {
         let order = match order {
             EndpointOrder::Open(opening) => {
                 let spec = &opening.spec;
-                let has_stack = |node| self.owns_host(ctx.plan.host_id_of_node(node));
+                let has_stack = |node| self.owns_host(ctx.plan.host_id(node));
                 if !(has_stack(spec.source) && has_stack(spec.destination)) {
                     let message = "a flow has a kernel at one end only: host.kernel_hosts needs both or none";
-                    self.end_window_if_stack_failed(
-                        Err::<(), _>(ExternalStackFailure(message.to_owned())),
-                        ctx,
-                    );
+                    self.ok_or_end_window(Err::<(), _>(ExternalStackFailure(message.to_owned())), ctx);
                     return;
                 }
                 let end = ExternalStackEndpoint {
@@ -304,14 +301,14 @@ impl ExternalStackState {
                     peer: if side == 0 { spec.destination } else { spec.source },
                     transport: spec.transport,
                     start: spec.start,
-                    exchange: convert_exchange_for_external_stack(&opening.exchange),
+                    exchange: convert_exchange(&opening.exchange),
                 })
             }
             EndpointOrder::Continue(next) => {
                 if let Some(end) = self.ends.get_mut(&endpoint_key) {
                     end.flow = next.flow;
                 }
-                ExternalStackOrder::Continue(convert_exchange_for_external_stack(next))
+                ExternalStackOrder::Continue(convert_exchange(next))
             }
             EndpointOrder::EndExchange => ExternalStackOrder::EndExchange,
             EndpointOrder::Close => ExternalStackOrder::Close,
@@ -321,12 +318,12 @@ impl ExternalStackState {
                 unreachable!("scenarios with kernel hosts have TCP flows only")
             }
         };
-        self.external_stack_mut().execute_application_order(host, endpoint_key, &order, ctx.now());
-        self.schedule_external_stack_event(ctx);
+        self.stack_mut().execute_order(host, endpoint_key, &order, ctx.now());
+        self.schedule_next_event(ctx);
     }
 }
 
-fn convert_exchange_for_external_stack(exchange: &EndpointExchange) -> ExternalStackExchange {
+fn convert_exchange(exchange: &EndpointExchange) -> ExternalStackExchange {
     ExternalStackExchange {
         flow: exchange.flow,
         writes: exchange.writes,

@@ -120,12 +120,7 @@ impl Host {
     }
 
     /// The NIC queue of a flow's end, or of its destination, in `class`; created on first use.
-    pub(super) fn nic_queue_of_flow(
-        &mut self,
-        endpoint_key: u32,
-        destination: NodeId,
-        class: u8,
-    ) -> NicQueueId {
+    pub(super) fn nic_queue_for(&mut self, endpoint_key: u32, destination: NodeId, class: u8) -> NicQueueId {
         let owner = if self.limits.per_flow { endpoint_key } else { destination.0 };
         let (queues, free) = (&mut self.queues, &mut self.free_queues);
         *self
@@ -135,7 +130,7 @@ impl Host {
     }
 
     /// Gives back the queues of a flow's end once they are empty.
-    pub(super) fn close_queues_of_flow(&mut self, endpoint_key: u32) {
+    pub(super) fn close_flow_queues(&mut self, endpoint_key: u32) {
         if !self.limits.per_flow {
             return;
         }
@@ -143,11 +138,11 @@ impl Host {
         while let Some((&key, &queue)) = self.queue_of.range(range.clone()).next() {
             self.queue_of.remove(&key);
             self.queues[queue].is_closed = true;
-            self.free_queue_if_over(queue);
+            self.free_if_over(queue);
         }
     }
 
-    fn free_queue_if_over(&mut self, queue: NicQueueId) {
+    fn free_if_over(&mut self, queue: NicQueueId) {
         let state = &mut self.queues[queue];
         if state.is_closed && state.held == 0 && !state.in_line {
             *state = HostQueue::EMPTY;
@@ -156,18 +151,18 @@ impl Host {
     }
 
     /// The rate limiter of traffic to `destination` in `class`, if one exists.
-    pub(super) fn find_rate_limiter(&self, destination: NodeId, class: u8) -> Option<LimiterIndex> {
+    pub(super) fn find_limiter(&self, destination: NodeId, class: u8) -> Option<LimiterIndex> {
         self.queues[*self.queue_of.get(&(destination.0, class))?].limiter
     }
 
     /// The rate limiter of a NIC queue, if one exists.
     #[inline]
-    pub(super) fn rate_limiter_of_nic_queue(&self, queue: NicQueueId) -> Option<LimiterIndex> {
+    pub(super) fn limiter_of_queue(&self, queue: NicQueueId) -> Option<LimiterIndex> {
         self.queues[queue].limiter
     }
 
     /// Attaches a rate limiter to a NIC queue that has none.
-    pub(super) fn attach_rate_limiter(&mut self, queue: NicQueueId, new: impl FnOnce() -> LimiterIndex) {
+    pub(super) fn attach_limiter(&mut self, queue: NicQueueId, new: impl FnOnce() -> LimiterIndex) {
         self.queues[queue].limiter.get_or_insert_with(new);
     }
 
@@ -214,7 +209,7 @@ impl Host {
     #[inline(always)]
     fn leave_ring(&mut self, class: u8, size: u32, ctx: &Context) {
         if !self.limits.per_flow {
-            self.release_nic_buffer(size, ctx);
+            self.release_buffer(size, ctx);
         } else if self.limits.ring > 0 {
             self.class_turns(class).ring -= u64::from(size);
         }
@@ -231,7 +226,7 @@ impl Host {
             }
             turns.new.pop_front().or_else(|| turns.queues.pop_front());
             self.queues[queue].in_line = false;
-            self.free_queue_if_over(queue);
+            self.free_if_over(queue);
         }
     }
 
@@ -248,13 +243,7 @@ impl Host {
     }
 
     /// Appends a packet to its NIC queue.
-    fn enqueue_in_nic_queue(
-        &mut self,
-        nic_queue: NicQueueId,
-        class: u8,
-        index: PacketId,
-        pool: &mut PacketPool,
-    ) {
+    fn enqueue(&mut self, nic_queue: NicQueueId, class: u8, index: PacketId, pool: &mut PacketPool) {
         let per_flow = self.limits.per_flow;
         let state = &mut self.queues[nic_queue];
         let was_empty = state.packets.push_back(pool, index);
@@ -266,7 +255,7 @@ impl Host {
     }
 
     /// When a segment leaves the stack: at `earliest` plus up to `jitter`, never before the segment ahead. The stack handles a super-packet once.
-    fn assign_stack_exit_time(&mut self, earliest: Time, jitter: Span) -> Time {
+    fn assign_stack_exit(&mut self, earliest: Time, jitter: Span) -> Time {
         let is_drawn = jitter > Span::ZERO && !self.has_more_frames;
         let late = if is_drawn { Span(self.jitter.uniform_below(jitter.0 + 1)) } else { Span::ZERO };
         self.last_through = self.last_through.max(earliest + late);
@@ -281,14 +270,14 @@ impl Host {
         (earliest, jitter): (Time, Span),
         pool: &mut PacketPool,
     ) -> Option<Time> {
-        let through = self.assign_stack_exit_time(earliest, jitter);
+        let through = self.assign_stack_exit(earliest, jitter);
         pool[index].at = through;
         self.bound_for.push_back(nic_queue);
         self.sending.push_back(pool, index).then_some(through)
     }
 
     /// Appends a socket that found no room to the round robin, or to its own queue.
-    pub(super) fn append_blocked_socket(&mut self, queue: NicQueueId, socket: BlockedSocket) {
+    pub(super) fn append_blocked(&mut self, queue: NicQueueId, socket: BlockedSocket) {
         if self.limits.per_flow {
             self.queues[queue].blocked = Some(socket);
         } else {
@@ -311,7 +300,7 @@ impl Host {
 
     /// The first blocked socket, for prefetching.
     #[inline]
-    pub(super) fn first_blocked_socket(&self) -> Option<BlockedSocket> {
+    pub(super) fn first_blocked(&self) -> Option<BlockedSocket> {
         if !self.limits.per_flow {
             return self.blocked.front().copied();
         }
@@ -323,7 +312,7 @@ impl Host {
     #[inline(always)]
     pub(super) fn has_room(&mut self, queue: NicQueueId, ctx: &Context, share: impl FnOnce() -> u64) -> bool {
         if !self.limits.per_flow {
-            return self.has_nic_buffer_space(ctx);
+            return self.has_buffer_space(ctx);
         }
         if self.held < self.limits.always {
             return true;
@@ -339,7 +328,7 @@ impl Host {
 
     /// Whether the buffer that sockets share has space; flows with queues never wait for it.
     #[inline]
-    fn has_nic_buffer_space(&self, ctx: &Context) -> bool {
+    fn has_buffer_space(&self, ctx: &Context) -> bool {
         self.limits.per_flow || self.held < ctx.settings.nic_buffer
     }
 
@@ -354,7 +343,7 @@ impl Host {
 
     /// Releases the buffer space of a packet.
     #[inline(always)]
-    fn release_nic_buffer(&mut self, size: u32, ctx: &Context) {
+    fn release_buffer(&mut self, size: u32, ctx: &Context) {
         let Some(held) = self.held.checked_sub(u64::from(size)) else {
             ctx.plan.panic_account_underflow("NIC", self.port)
         };
@@ -364,7 +353,7 @@ impl Host {
     /// The same, and that of its flow's queue, if flows have one.
     #[inline(always)]
     pub(super) fn leave_queue(&mut self, queue: NicQueueId, size: u32, ctx: &Context) {
-        self.release_nic_buffer(size, ctx);
+        self.release_buffer(size, ctx);
         if self.limits.per_flow {
             let Some(held) = self.queues[queue].held.checked_sub(u64::from(size)) else {
                 ctx.plan.panic_account_underflow("NIC queue", self.port)
@@ -383,7 +372,7 @@ impl Host {
             self.blocked.push_back(socket);
         }
         if state.is_closed {
-            self.free_queue_if_over(queue);
+            self.free_if_over(queue);
         }
     }
 }
@@ -393,7 +382,7 @@ impl BorrowedHost<'_> {
     /// Sends a segment from its socket through the stack to the NIC.
     #[inline(always)]
     pub(super) fn send_through_stack(&mut self, way: WayOut, index: PacketId, ctx: &mut Context) {
-        if way.host != self.own_host_id() {
+        if way.host != self.host_id() {
             self.send_by_other_port(way, index, ctx);
             return;
         }
@@ -401,16 +390,16 @@ impl BorrowedHost<'_> {
         let packet = &ctx.packets[index];
         let (class, size) = (packet.class, packet.size);
         if ctx.hot.stackless && !ctx.hot.qcn && self.ports.port_state(self.port).is_idle(ctx.now()) {
-            self.ports.transmit_packet_unqueued(self.port, index, class, ctx);
+            self.ports.transmit_unqueued(self.port, index, class, ctx);
             return;
         }
         self.host_mut().hold(nic_queue, size);
         if ctx.hot.stackless {
-            self.enqueue_in_nic_or_rate_limiter(nic_queue, index, ctx);
+            self.pass_to_nic(nic_queue, index, ctx);
             return;
         }
         let earliest = ctx.now() + ctx.settings.tx_delay;
-        let (id, jitter) = (self.own_host_id(), ctx.settings.tx_jitter);
+        let (id, jitter) = (self.host_id(), ctx.settings.tx_jitter);
         let entered = self.host_mut().enter_stack(nic_queue, index, (earliest, jitter), &mut ctx.packets);
         if let Some(through) = entered {
             ctx.schedule_event(through, Event::HostSend(id));
@@ -419,54 +408,49 @@ impl BorrowedHost<'_> {
 
     /// The send side of the stack has processed its first packet.
     pub(crate) fn on_tx_stack_done(&mut self, ctx: &mut Context) {
-        let (id, state) = (self.own_host_id(), self.host_mut());
+        let (id, state) = (self.host_id(), self.host_mut());
         let index = state.sending.pop_front(&ctx.packets).expect("the stack has a packet to send");
         if let Some(next) = state.sending.head() {
             ctx.schedule_event(ctx.packets[next].at, Event::HostSend(id));
         }
         let nic_queue = state.bound_for.pop_front().expect("every packet is bound for a queue");
-        self.enqueue_in_nic_or_rate_limiter(nic_queue, index, ctx);
+        self.pass_to_nic(nic_queue, index, ctx);
         // An idle NIC has already sent it, which also freed buffer space.
         self.unblock_sockets(ctx);
     }
 
     /// Passes a packet to the NIC, where a rate limiter may hold it.
     #[inline(always)]
-    fn enqueue_in_nic_or_rate_limiter(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
+    fn pass_to_nic(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
         if ctx.hot.qcn
-            && let Some((limiter, _)) = self.find_rate_limiter_mut(nic_queue)
-            && limiter.hold_back_if_rate_limited(index, ctx)
+            && let Some((limiter, _)) = self.find_limiter_mut(nic_queue)
+            && limiter.hold_if_limited(index, ctx)
         {
             return;
         }
-        self.transmit_or_enqueue_in_nic(nic_queue, index, ctx);
+        self.transmit_or_enqueue(nic_queue, index, ctx);
     }
 
     /// Sends a packet at once if the NIC is idle; else it enters the ring, or waits for its turn in its queue.
     #[inline(always)]
-    pub(super) fn transmit_or_enqueue_in_nic(
-        &mut self,
-        nic_queue: NicQueueId,
-        index: PacketId,
-        ctx: &mut Context,
-    ) {
+    pub(super) fn transmit_or_enqueue(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
         let (now, packet, port) = (ctx.now(), &ctx.packets[index], self.port);
         let (class, size) = (packet.class, packet.size);
         if self.ports.port_state(port).is_idle(now) {
             let state = self.host_mut();
             state.leave_queue(nic_queue, u32::from(size), ctx);
             state.wake_or_free(nic_queue);
-            self.ports.transmit_packet_unqueued(port, index, class, ctx);
+            self.ports.transmit_unqueued(port, index, class, ctx);
             return;
         }
-        let slot = port.egress_queue_token(class, &ctx.hot);
+        let slot = port.egress_token(class, &ctx.hot);
         let is_empty = self.ports.egress_queue(slot).queue.is_empty();
         if ctx.settings.nic_queue == NicQueue::Fifo || self.host_mut().has_ring_space(class, is_empty) {
             let state = self.host_mut();
             state.enter_ring(nic_queue, class, u32::from(size), ctx);
             state.wake_or_free(nic_queue);
             if self.ports.enqueue_packet(port, slot, index, ctx) {
-                self.start_or_schedule_transmission(ctx);
+                self.start_or_schedule(ctx);
             }
             return;
         }
@@ -476,18 +460,18 @@ impl BorrowedHost<'_> {
         }
         ctx.packets[index].at = now;
         self.ports.egress_queue_mut(slot).add_to_backlog(u64::from(size), now);
-        self.host_mut().enqueue_in_nic_queue(nic_queue, class, index, &mut ctx.packets);
+        self.host_mut().enqueue(nic_queue, class, index, &mut ctx.packets);
     }
 
     /// Moves one turn after the other into the ring of `class` while it takes more.
     #[inline(always)]
     fn refill_ring(&mut self, class: u8, ctx: &mut Context) {
         if ctx.settings.nic_queue.discipline().is_some() {
-            self.refill_ring_from_qdisc(class, ctx);
+            self.refill_from_qdisc(class, ctx);
             return;
         }
         let port = self.port;
-        let slot = port.egress_queue_token(class, &ctx.hot);
+        let slot = port.egress_token(class, &ctx.hot);
         while let Some(queue) = self.host_mut().first_turn(class) {
             let is_empty = self.ports.egress_queue(slot).queue.is_empty();
             let state = self.host_mut();
@@ -501,7 +485,7 @@ impl BorrowedHost<'_> {
                 let size = u32::from(ctx.packets[index].size);
                 left = left.saturating_sub(u64::from(size));
                 self.host_mut().enter_ring(queue, class, size, ctx);
-                let (state, slot) = self.ports.port_and_queue_mut(port, slot);
+                let (state, slot) = self.ports.port_and_queue(port, slot);
                 slot.queue.push_back(&mut ctx.packets, index);
                 state.ready |= 1 << class;
             }
@@ -510,27 +494,27 @@ impl BorrowedHost<'_> {
     }
 
     /// Starts the NIC now or after the frame in service, unless a transmission is already scheduled.
-    pub(crate) fn start_or_schedule_transmission(&mut self, ctx: &mut Context) {
-        if self.ports.is_idle_else_schedule_next_frame(self.port, ctx) {
-            self.transmit_next_frame(ctx);
+    pub(crate) fn start_or_schedule(&mut self, ctx: &mut Context) {
+        if self.ports.is_idle_else_schedule(self.port, ctx) {
+            self.transmit_next(ctx);
         }
     }
 
     /// Sends the next frame: a waiting pause frame, else the first packet of the scheduled class. The next turn refills the ring, and blocked
     /// sockets get the freed space.
     #[inline]
-    pub(crate) fn transmit_next_frame(&mut self, ctx: &mut Context) {
+    pub(crate) fn transmit_next(&mut self, ctx: &mut Context) {
         let port = self.port;
-        if self.ports.transmit_waiting_pause_frame(port, ctx) {
+        if self.ports.transmit_pause_frame(port, ctx) {
             return;
         }
-        let eligible = self.ports.port_state(port).classes_eligible_to_send();
+        let eligible = self.ports.port_state(port).eligible_classes();
         let class = if ctx.hot.ets {
-            self.ports.next_class_by_ets(port, eligible, ctx)
+            self.ports.choose_ets_class(port, eligible, ctx)
         } else {
             eligible.ilog2() as u8
         };
-        let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
+        let index = self.ports.dequeue_first(port, class, ctx);
         let size = u32::from(ctx.packets[index].size);
         self.host_mut().leave_ring(class, size, ctx);
         self.refill_ring(class, ctx);
@@ -541,17 +525,17 @@ impl BorrowedHost<'_> {
     /// Lets blocked sockets send one segment each in turn while there is buffer space, or, with a queue for each flow, all that their queues have room for.
     #[inline]
     pub(super) fn unblock_sockets(&mut self, ctx: &mut Context) {
-        while self.host_mut().has_nic_buffer_space(ctx) {
+        while self.host_mut().has_buffer_space(ctx) {
             let Some(socket) = self.host_mut().blocked.pop_front() else { return };
             match socket {
                 BlockedSocket::Endpoint(place) => {
-                    if self.send_turn_of_endpoint(place, ctx) {
+                    if self.send_in_turn(place, ctx) {
                         self.host_mut().blocked.push_back(socket);
                     }
                 }
                 BlockedSocket::External => {
                     self.host_mut().blocked.push_back(socket);
-                    if !self.send_frame_of_transmit_ring(ctx) {
+                    if !self.send_external_frame(ctx) {
                         return;
                     }
                 }
@@ -565,7 +549,7 @@ impl BorrowedHost<'_> {
     /// A packet has completely arrived at the NIC.
     #[inline(always)]
     pub(crate) fn on_nic_receive(&mut self, index: PacketId, ctx: &mut Context) {
-        if ctx.hot.slow_receivers && self.enqueue_or_drop_at_slow_receiver(index, ctx) {
+        if ctx.hot.slow_receivers && self.enqueue_if_slow(index, ctx) {
             return;
         }
         self.enter_rx_stack(index, ctx);
@@ -573,22 +557,22 @@ impl BorrowedHost<'_> {
 
     /// Puts a frame into the buffer of a slow receiver or drops it; false if the host is not slow.
     #[cold]
-    fn enqueue_or_drop_at_slow_receiver(&mut self, index: PacketId, ctx: &mut Context) -> bool {
+    fn enqueue_if_slow(&mut self, index: PacketId, ctx: &mut Context) -> bool {
         let (id, came_by) = (self.receiver_id(), self.port.peer_port_id());
         let Some(receiver) = self.slow_receiver_mut() else { return false };
         let packet = &mut ctx.packets[index];
         (packet.ingress, packet.ingress_class) = (came_by, packet.class);
         let (class, size) = (packet.class, packet.size);
-        let admitted = if ctx.hot.is_class_lossless(class) {
-            self.ports.admit_by_fixed_ingress_thresholds(index, ctx)
-        } else if receiver.reserve_lossy_receive_buffer(u64::from(size)) {
+        let admitted = if ctx.hot.is_lossless(class) {
+            self.ports.admit_fixed_ingress(index, ctx)
+        } else if receiver.reserve_lossy(u64::from(size)) {
             Ok(())
         } else {
             Err(DropReason::BufferFull)
         };
         match (admitted, self.slow_receiver_mut()) {
             (Ok(()), Some(receiver)) => {
-                receiver.enqueue_received_frame(id, index, ctx.plan.link_rate_of_port(came_by), ctx);
+                receiver.enqueue(id, index, ctx.plan.link_rate(came_by), ctx);
             }
             (Err(reason), _) => self.ports.drop_packet(index, self.port, reason, ctx),
             (Ok(()), None) => unreachable!("a receiver stays slow"),
@@ -597,20 +581,20 @@ impl BorrowedHost<'_> {
     }
 
     /// A slow receiver has drained the first frame of its buffer, which goes up the stack.
-    pub(crate) fn on_receive_buffer_frame_drained(&mut self, ctx: &mut Context) {
-        let (id, line) = (self.receiver_id(), ctx.plan.link_rate_of_port(self.port.peer_port_id()));
+    pub(crate) fn on_frame_drained(&mut self, ctx: &mut Context) {
+        let (id, line) = (self.receiver_id(), ctx.plan.link_rate(self.port.peer_port_id()));
         let Some(receiver) = self.slow_receiver_mut() else { return };
-        let index = receiver.dequeue_drained_received_frame(id, line, ctx);
+        let index = receiver.dequeue_drained(id, line, ctx);
         let packet = ctx.packets[index];
         let size = u64::from(packet.size);
-        if ctx.hot.is_class_lossless(packet.class) {
+        if ctx.hot.is_lossless(packet.class) {
             let class = packet.class & ctx.hot.account_mask;
-            let slot = self.port.ingress_queue_token(class, &ctx.hot);
-            self.ports.release_from_ingress_account(slot, size, ctx);
+            let slot = self.port.ingress_token(class, &ctx.hot);
+            self.ports.release_ingress(slot, size, ctx);
             if self.ports.ingress_account(slot).may_resume() {
                 self.ports.send_resume_frame(slot, ctx);
             }
-        } else if !receiver.release_lossy_receive_buffer(size) {
+        } else if !receiver.release_lossy(size) {
             ctx.plan.panic_account_underflow("receive buffer", packet.ingress.reverse());
         }
         self.enter_rx_stack(index, ctx);
@@ -626,13 +610,13 @@ impl BorrowedHost<'_> {
         let through = ctx.now() + ctx.settings.rx_delay;
         ctx.packets[index].at = through;
         if self.host_mut().receiving.push_back(&mut ctx.packets, index) {
-            ctx.schedule_event(through, Event::HostReceive(self.own_host_id()));
+            ctx.schedule_event(through, Event::HostReceive(self.host_id()));
         }
     }
 
     /// The receive side of the stack has processed its first packet.
     pub(crate) fn on_rx_stack_done(&mut self, ctx: &mut Context) {
-        let (id, state) = (self.own_host_id(), self.host_mut());
+        let (id, state) = (self.host_id(), self.host_mut());
         let index = state.receiving.pop_front(&ctx.packets).expect("the stack has received a packet");
         if let Some(next) = state.receiving.head() {
             ctx.schedule_event(ctx.packets[next].at, Event::HostReceive(id));
@@ -650,12 +634,12 @@ impl BorrowedHost<'_> {
         match ctx.packets[index].content {
             FrameContent::Segment(carried) => self.deliver_segment(index, &carried, ctx),
             FrameContent::Datagram { to, len, ecn } => {
-                ctx.packets.remove_packet(index);
+                ctx.packets.remove(index);
                 self.deliver_datagram(to, len, ecn, ctx);
             }
             FrameContent::Rdma(frame) => self.deliver_rdma_packet(index, &frame, ctx),
             FrameContent::Foreign { bytes, ecn, .. } => {
-                self.deliver_frame_to_external_stack(index, bytes, ecn, ctx);
+                self.deliver_external_frame(index, bytes, ecn, ctx);
             }
             _ => unreachable!("what is no packet of a flow goes another way"),
         }
@@ -668,33 +652,33 @@ impl BorrowedHost<'_> {
     #[cold]
     pub(crate) fn on_cnm(&mut self, index: PacketId, ctx: &mut Context) {
         let FrameContent::Cnm(cnm) = ctx.packets[index].content else { return };
-        ctx.packets.remove_packet(index);
+        ctx.packets.remove(index);
         let Cnm { sampled_class: class, to, .. } = cnm;
-        self.ports.rare_event_counters_mut(self.port.egress_queue_token(class, &ctx.hot)).cnms_received += 1;
+        self.ports.rare_counters_mut(self.port.egress_token(class, &ctx.hot)).cnms_received += 1;
         if !ctx.hot.qcn {
             return;
         }
         // The CNM concerns traffic to the other host of the flow.
-        let nic_queue = self.host_mut().nic_queue_of_flow(to, ctx.host_of_endpoint_key(to ^ 1), class);
+        let nic_queue = self.host_mut().nic_queue_for(to, ctx.endpoint_host(to ^ 1), class);
         let line = self.ports.port_state(self.port).rate.rate();
-        if let Some((limiter, settings)) = self.find_or_create_rate_limiter(nic_queue, line, ctx) {
+        if let Some((limiter, settings)) = self.find_or_create_limiter(nic_queue, line, ctx) {
             limiter.on_cnm(&cnm, settings, ctx);
         }
     }
 
     /// The first packet of a rate-limited flow queue may enter the NIC.
-    pub(crate) fn on_rate_limiter_release(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
-        let Some((limiter, settings)) = self.find_rate_limiter_mut(nic_queue) else { return };
-        if let Some(index) = limiter.release_first_held_packet_if_due(settings, ctx) {
-            self.transmit_or_enqueue_in_nic(nic_queue, index, ctx);
+    pub(crate) fn on_limiter_release(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
+        let Some((limiter, settings)) = self.find_limiter_mut(nic_queue) else { return };
+        if let Some(index) = limiter.release_if_due(settings, ctx) {
+            self.transmit_or_enqueue(nic_queue, index, ctx);
             self.unblock_sockets(ctx);
         }
     }
 
     /// A timer cycle of a rate limiter has ended.
-    pub(crate) fn on_rate_limiter_timer(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
-        if let Some((limiter, settings)) = self.find_rate_limiter_mut(nic_queue) {
-            limiter.on_qcn_timer_cycle_end(settings, ctx);
+    pub(crate) fn on_limiter_timer(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
+        if let Some((limiter, settings)) = self.find_limiter_mut(nic_queue) {
+            limiter.on_timer_expiry(settings, ctx);
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) trait SendReliable: Reliable {
 
 impl<'n> BorrowedHost<'n> {
     /// Executes the due orders of an endpoint. An endpoint that has failed ignores them.
-    pub(crate) fn execute_due_endpoint_orders(
+    pub(crate) fn execute_orders(
         &mut self,
         endpoint_key: u32,
         orders: Vec<EndpointOrder>,
@@ -38,7 +38,7 @@ impl<'n> BorrowedHost<'n> {
                 self.open_endpoint(endpoint_key, *opening, ctx);
                 continue;
             }
-            let Some(end) = self.find_endpoint_by_key(endpoint_key) else { continue };
+            let Some(end) = self.find_endpoint(endpoint_key) else { continue };
             match (order, &self.endpoint_mut(end).protocol) {
                 (EndpointOrder::Free, _) => self.free_endpoint(end, ctx),
                 (EndpointOrder::EndExchange, _) => self.end_exchange(end, ctx),
@@ -77,8 +77,8 @@ impl<'n> BorrowedHost<'n> {
         opening: EndpointOpeningParameters,
     ) -> Endpoint {
         let EndpointOpeningParameters { spec, ports, route, picked, ways, .. } = opening;
-        let nic_queue = self.host_mut().nic_queue_of_flow(endpoint_key, ports[1], picked.class);
-        let mut end = Endpoint::new(protocol, endpoint_key, self.own_host_id(), ports, nic_queue);
+        let nic_queue = self.host_mut().nic_queue_for(endpoint_key, ports[1], picked.class);
+        let mut end = Endpoint::new(protocol, endpoint_key, self.host_id(), ports, nic_queue);
         (end.transport, end.workload, end.route) = (spec.transport, spec.workload, route);
         (end.vlan, end.class, end.vlans) = (picked.vlan, picked.class, picked.among);
         end.ways = ways;
@@ -104,7 +104,7 @@ impl<'n> BorrowedHost<'n> {
             }
             &EndpointOrder::Await { bytes, token } => {
                 let state = self.endpoint_mut(end);
-                state.expects = state.messages.get_or_insert_default().append_expected_message(bytes, token);
+                state.expects = state.messages.get_or_insert_default().append_expected(bytes, token);
                 return;
             }
             EndpointOrder::Close => self.endpoint_mut(end).close::<S>(false, now),
@@ -129,14 +129,14 @@ impl<'n> BorrowedHost<'n> {
         if !state.has_pending_operations() {
             self.report_counters(end, ctx);
             if S::DISCARDS_COUNTS_BETWEEN_FLOWS {
-                self.endpoint_mut(end).discard_unreported_counters();
+                self.endpoint_mut(end).discard_counters();
             }
-            if !keeps_flows_of_operations::<S>(exchange.operation.is_some()) {
+            if !keeps_flow_key::<S>(exchange.operation.is_some()) {
                 self.forget_flow(end, before);
             }
         }
         self.endpoint_mut(end).begin_exchange::<S>(exchange, Time::ZERO, ctx.now());
-        self.register_endpoint_key(exchange.flow * 2 + side, end);
+        self.register_key(exchange.flow * 2 + side, end);
     }
 
     fn end_exchange(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
@@ -147,8 +147,8 @@ impl<'n> BorrowedHost<'n> {
 
     fn report_counters(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
         let state = self.endpoint_mut(end);
-        if let Some(counters) = state.take_unreported_counters() {
-            ctx.report_endpoint_event(state.key(), EndpointEvent::Counted(counters));
+        if let Some(counters) = state.take_counters() {
+            ctx.report_event(state.key(), EndpointEvent::Counted(counters));
         }
     }
 
@@ -156,7 +156,7 @@ impl<'n> BorrowedHost<'n> {
     fn forget_flow(&mut self, end: EndpointToken<'n>, flow: Option<u32>) {
         let endpoint_key = self.endpoint_mut(end).key();
         if let Some(flow) = flow.filter(|flow| *flow != endpoint_key / 2) {
-            self.unregister_endpoint_key(flow * 2 + (endpoint_key & 1));
+            self.unregister_key(flow * 2 + (endpoint_key & 1));
         }
     }
 
@@ -166,38 +166,38 @@ impl<'n> BorrowedHost<'n> {
         let state = self.endpoint_mut(end);
         // Rarely taken: otherwise the endpoint need not be found again.
         let state = if state.progress::<S>() >= state.expects {
-            self.on_expected_bytes_received::<S>(end, ctx);
+            self.on_expected_bytes::<S>(end, ctx);
             self.endpoint_mut(end)
         } else {
             state
         };
-        state.notify_if_messages_sent::<S>(ctx);
+        state.notify_if_sent::<S>(ctx);
         S::send_available(self, end, ctx);
         let state = self.endpoint_mut(end);
         state.schedule_timer::<S>(ctx);
         if state.is_subflow {
-            self.wake_connection_of_subflow(end, ctx);
+            self.wake_connection(end, ctx);
         }
         let state = self.endpoint_mut(end);
         let endpoint_key = state.key();
         if let Some(failure) = state.failure_to_report::<S>() {
-            ctx.report_endpoint_event(endpoint_key, EndpointEvent::Failed(failure));
+            ctx.report_event(endpoint_key, EndpointEvent::Failed(failure));
             self.free_endpoint(end, ctx);
         } else if state.has_drained::<S>() {
-            ctx.report_endpoint_event(endpoint_key, EndpointEvent::Drained);
+            ctx.report_event(endpoint_key, EndpointEvent::Drained);
         }
     }
 
     /// Bytes that an application expects have arrived.
-    fn on_expected_bytes_received<S: Reliable>(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
+    fn on_expected_bytes<S: Reliable>(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
         if !self.endpoint_mut(end).has_pending_operations() {
-            self.endpoint_mut(end).reply_or_report_completion::<S>(ctx);
+            self.endpoint_mut(end).reply_or_complete::<S>(ctx);
             return;
         }
-        while let Some(operation) = self.endpoint_mut(end).finish_oldest_operation::<S>(ctx) {
+        while let Some(operation) = self.endpoint_mut(end).finish_operation::<S>(ctx) {
             // The last one keeps the counts that come before the next.
             let is_over = self.endpoint_mut(end).flow != Some(operation.flow);
-            if is_over && !keeps_flows_of_operations::<S>(true) {
+            if is_over && !keeps_flow_key::<S>(true) {
                 self.forget_flow(end, Some(operation.flow));
             }
         }
@@ -205,7 +205,7 @@ impl<'n> BorrowedHost<'n> {
 
     /// Handles a timer event. If the deadline has moved since, only a new event is scheduled.
     pub(crate) fn on_endpoint_timer(&mut self, endpoint_key: u32, ctx: &mut Context) {
-        let Some(end) = self.find_endpoint_by_key(endpoint_key) else { return };
+        let Some(end) = self.find_endpoint(endpoint_key) else { return };
         let state = self.endpoint_mut(end);
         if !state.take_timer(ctx.now()) {
             return;
@@ -228,22 +228,22 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// A blocked endpoint sends in its turn; false if it left the round robin.
-    pub(super) fn send_turn_of_endpoint(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
-        let Some(end) = self.find_endpoint_by_index(place) else {
+    pub(super) fn send_in_turn(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
+        let Some(end) = self.endpoint_at(place) else {
             // The endpoint was closed while blocked; now its index can be freed.
-            self.release_endpoint_index(place);
+            self.release_index(place);
             return false;
         };
         match self.endpoint_mut(end).protocol {
             Protocol::Tcp(_) => TcpEnd::send_turn(self, end, ctx),
             Protocol::Rdma(_) => QueuePairEnd::send_turn(self, end, ctx),
-            _ => self.send_waiting_datagram(end, ctx),
+            _ => self.send_waiting(end, ctx),
         }
     }
 
     /// Frees an endpoint and its index.
     pub(super) fn free_endpoint(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
-        self.cache_tcp_metrics(end, ctx);
+        self.cache_metrics(end, ctx);
         self.report_counters(end, ctx);
         if self.endpoint_mut(end).is_subflow {
             self.leave_connection(end, ctx);
@@ -253,19 +253,19 @@ impl<'n> BorrowedHost<'n> {
         let Endpoint { protocol, peer, blocked, ways, .. } = self.remove_endpoint(end);
         let endpoint_key = peer ^ 1;
         if let Protocol::Rdma(pair) = protocol {
-            ctx.packets.free_telemetry_of_frame(pair.telemetry);
+            ctx.packets.free_telemetry(pair.telemetry);
         }
-        self.unregister_endpoint_key(endpoint_key);
-        self.host_mut().close_queues_of_flow(endpoint_key);
-        self.close_queues_at_ways(&ways, endpoint_key, ctx);
+        self.unregister_key(endpoint_key);
+        self.host_mut().close_flow_queues(endpoint_key);
+        self.close_queues(&ways, endpoint_key, ctx);
         // The round robin of blocked sockets still holds this index, so the index is freed only when its turn has come.
         if !blocked {
-            self.release_endpoint_index(end.index());
+            self.release_index(end.index());
         }
     }
 }
 
 /// Whether a flow's key outlives the flow at this end: the responder of a READ has nothing to wait for, and sends its data.
-fn keeps_flows_of_operations<S: Reliable>(is_operation: bool) -> bool {
+fn keeps_flow_key<S: Reliable>(is_operation: bool) -> bool {
     S::HAS_OPERATIONS && is_operation
 }

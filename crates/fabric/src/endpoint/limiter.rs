@@ -43,12 +43,7 @@ impl QcnRateLimiters {
     }
 
     /// Adds a rate limiter for a flow queue that has sent at line rate so far.
-    pub(super) fn add_rate_limiter(
-        &mut self,
-        id: QcnRateLimiterId,
-        line: BitRate,
-        now: Time,
-    ) -> LimiterIndex {
+    pub(super) fn add(&mut self, id: QcnRateLimiterId, line: BitRate, now: Time) -> LimiterIndex {
         let number = self.all.len() as LimiterIndex;
         self.all.push(QcnRateLimiter {
             id,
@@ -57,60 +52,56 @@ impl QcnRateLimiters {
             last: (now, 0),
             release_at: Time::MAX,
             timer_at: Time::MAX,
-            rng: random_stream(self.seed, "qcn/recovery", id.pack_limiter_id()),
+            rng: random_stream(self.seed, "qcn/recovery", id.pack()),
         });
         number
     }
 
     /// The packets that the rate limiters of a host delay.
-    pub(crate) fn iter_fifos_of_rate_limiters(&self, host: HostId) -> impl Iterator<Item = PacketFifo> {
+    pub(crate) fn fifos(&self, host: HostId) -> impl Iterator<Item = PacketFifo> {
         self.all.iter().filter(move |limiter| limiter.id.host == host).map(|limiter| limiter.waiting)
     }
 
     /// One rate limiter, and the settings of all.
-    pub(super) fn rate_limiter_and_settings_mut(
+    pub(super) fn limiter_and_settings(
         &mut self,
         limiter: LimiterIndex,
     ) -> (&mut QcnRateLimiter, &QcnSettings) {
         (&mut self.all[limiter as usize], &self.settings)
     }
 
-    pub(super) fn current_limiter_rate(&self, limiter: LimiterIndex) -> BitRate {
+    pub(super) fn current_rate(&self, limiter: LimiterIndex) -> BitRate {
         self.all[limiter as usize].point.current_rate
     }
 }
 
 impl QcnRateLimiter {
     /// Whether it limits a queue of this host.
-    pub(super) fn limits_queue_of_host(&self, host: HostId) -> bool {
+    pub(super) fn is_at_host(&self, host: HostId) -> bool {
         self.id.host == host
     }
 
     /// A CNM has arrived for a flow queue.
     pub(super) fn on_cnm(&mut self, cnm: &Cnm, settings: &QcnSettings, ctx: &mut Context) {
         self.point.on_cnm(cnm.fb, settings);
-        self.timer_at = ctx.now() + self.point.next_qcn_timer_period(settings, &mut self.rng);
+        self.timer_at = ctx.now() + self.point.draw_timer_period(settings, &mut self.rng);
         ctx.schedule_event(self.timer_at, Event::RateTimer(self.id));
-        self.schedule_held_packet_release(ctx);
+        self.schedule_release(ctx);
     }
 
     /// Delays a packet if its flow queue is rate-limited; false if the packet may be sent now.
     #[cold]
-    pub(super) fn hold_back_if_rate_limited(&mut self, index: PacketId, ctx: &mut Context) -> bool {
+    pub(super) fn hold_if_limited(&mut self, index: PacketId, ctx: &mut Context) -> bool {
         if !self.point.is_below_line_rate() && self.waiting.is_empty() {
             return false;
         }
         self.waiting.push_back(&mut ctx.packets, index);
-        self.schedule_held_packet_release(ctx);
+        self.schedule_release(ctx);
         true
     }
 
     /// Releases the first delayed packet into the NIC, unless the event is outdated.
-    pub(super) fn release_first_held_packet_if_due(
-        &mut self,
-        settings: &QcnSettings,
-        ctx: &mut Context,
-    ) -> Option<PacketId> {
+    pub(super) fn release_if_due(&mut self, settings: &QcnSettings, ctx: &mut Context) -> Option<PacketId> {
         let now = ctx.now();
         if self.release_at != now {
             return None;
@@ -120,31 +111,31 @@ impl QcnRateLimiter {
         let size = u32::from(ctx.packets[index].size);
         self.last = (now, size + ctx.hot.gap);
         if self.point.is_below_line_rate() {
-            self.point.count_sent_bytes_for_byte_cycle(size, settings, &mut self.rng);
+            self.point.on_bytes_sent(size, settings, &mut self.rng);
         }
-        self.schedule_held_packet_release(ctx);
+        self.schedule_release(ctx);
         Some(index)
     }
 
     /// A cycle of a limiter's timer is over.
-    pub(super) fn on_qcn_timer_cycle_end(&mut self, settings: &QcnSettings, ctx: &mut Context) {
+    pub(super) fn on_timer_expiry(&mut self, settings: &QcnSettings, ctx: &mut Context) {
         let now = ctx.now();
         if self.timer_at != now {
             return;
         }
         self.timer_at = Time::MAX;
         if self.point.is_below_line_rate() {
-            self.point.on_qcn_timer_cycle_end(settings);
+            self.point.on_timer_expiry(settings);
         }
         if self.point.is_below_line_rate() {
-            self.timer_at = now + self.point.next_qcn_timer_period(settings, &mut self.rng);
+            self.timer_at = now + self.point.draw_timer_period(settings, &mut self.rng);
             ctx.schedule_event(self.timer_at, Event::RateTimer(self.id));
         }
-        self.schedule_held_packet_release(ctx);
+        self.schedule_release(ctx);
     }
 
     /// Schedules the `RateRelease` event of the first delayed packet.
-    fn schedule_held_packet_release(&mut self, ctx: &mut Context) {
+    fn schedule_release(&mut self, ctx: &mut Context) {
         if self.waiting.is_empty() {
             return;
         }

@@ -22,7 +22,7 @@ pub(crate) struct MessageBoundaries {
 }
 
 /// Removes the messages that end at or before `offset` and reports their tokens; returns the end of the next message.
-fn pop_completed_messages(line: &mut VecDeque<(u64, u32)>, offset: u64, mut tell: impl FnMut(u32)) -> u64 {
+fn pop_completed(line: &mut VecDeque<(u64, u32)>, offset: u64, mut tell: impl FnMut(u32)) -> u64 {
     while let Some(&(_, token)) = line.front().filter(|(end, _)| *end <= offset) {
         line.pop_front();
         tell(token);
@@ -33,26 +33,26 @@ fn pop_completed_messages(line: &mut VecDeque<(u64, u32)>, offset: u64, mut tell
 impl MessageBoundaries {
     /// Appends a message of `bytes` bytes, with a token if the application wants a notification. Returns the sent bytes at which the next
     /// notification is due, if that changed.
-    pub(super) fn append_message_to_send(&mut self, bytes: u64, token: Option<u32>) -> Option<u64> {
+    pub(super) fn append_outgoing(&mut self, bytes: u64, token: Option<u32>) -> Option<u64> {
         self.appended += bytes;
         self.outgoing.push_back((self.appended, token?));
         self.outgoing.front().map(|&(end, _)| end)
     }
 
     /// Expects a message of `bytes` bytes. Returns the delivered bytes at which the next notification is due.
-    pub(super) fn append_expected_message(&mut self, bytes: u64, token: u32) -> u64 {
+    pub(super) fn append_expected(&mut self, bytes: u64, token: u32) -> u64 {
         self.awaited += bytes;
         self.incoming.push_back((self.awaited, token));
         self.incoming.front().map_or(u64::MAX, |&(end, _)| end)
     }
 
     /// Reports the messages that are complete with `delivered` bytes; returns the byte count at which the next one is.
-    pub(super) fn report_delivered_messages(&mut self, delivered: u64, tell: impl FnMut(u32)) -> u64 {
-        pop_completed_messages(&mut self.incoming, delivered, tell)
+    pub(super) fn report_delivered(&mut self, delivered: u64, tell: impl FnMut(u32)) -> u64 {
+        pop_completed(&mut self.incoming, delivered, tell)
     }
 
-    /// Like `report_delivered_messages`, for sent bytes.
-    pub(super) fn report_sent_messages(&mut self, sent: u64, tell: impl FnMut(u32)) -> u64 {
-        pop_completed_messages(&mut self.outgoing, sent, tell)
+    /// Like `report_delivered`, for sent bytes.
+    pub(super) fn report_sent(&mut self, sent: u64, tell: impl FnMut(u32)) -> u64 {
+        pop_completed(&mut self.outgoing, sent, tell)
     }
 }

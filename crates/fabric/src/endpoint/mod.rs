@@ -41,7 +41,7 @@ use crate::plan::NetworkPlan;
 use crate::records::FIRST_PART;
 use crate::throughput::ThroughputSeries;
 use crate::wire::PartitionPorts;
-use pauseframe_engine::memory::{prefetch_all_cache_lines, prefetch_bytes, prefetch_first_cache_line};
+use pauseframe_engine::memory::{prefetch_all_lines, prefetch_bytes, prefetch_first_line};
 use pauseframe_engine::random_stream;
 use pauseframe_transport::CachedTcpMetrics;
 use pauseframe_units::{BitRate, IndexVec, NodeId, Time};
@@ -88,7 +88,7 @@ impl PartitionHosts {
             hosts: plan.hosts.iter().map(host).collect(),
             first_ports: several_ports::first_ports(plan),
             spread_packets: BTreeMap::new(),
-            receivers: SlowReceiver::create_slow_receivers_by_host(plan),
+            receivers: SlowReceiver::by_host(plan),
             ends: IndexVec::new(),
             free_ends: Vec::new(),
             cards: RdmaCards::default(),
@@ -103,7 +103,7 @@ impl PartitionHosts {
         }
     }
 
-    fn register_endpoint_key_in_index(&mut self, endpoint_key: u32, place: EndpointId) {
+    fn register_key(&mut self, endpoint_key: u32, place: EndpointId) {
         let (flow, side) = (endpoint_key / 2, (endpoint_key & 1) as usize);
         let (places, index) = match flow.checked_sub(FIRST_PART) {
             None => (&mut self.places, flow as usize),
@@ -124,20 +124,20 @@ impl PartitionHosts {
     }
 
     /// Index of the endpoint at an endpoint key, if it exists in this partition.
-    fn find_endpoint_index_by_key(&self, endpoint_key: u32) -> Option<EndpointId> {
+    fn find_endpoint_id(&self, endpoint_key: u32) -> Option<EndpointId> {
         self.places_of_flow(endpoint_key / 2)?[(endpoint_key & 1) as usize].to_option()
     }
 
     /// Host of the endpoint at an endpoint key, if it exists in this partition.
     #[inline]
-    pub(crate) fn find_local_host_of_endpoint_key(&self, endpoint_key: u32) -> Option<HostId> {
+    pub(crate) fn find_local_host(&self, endpoint_key: u32) -> Option<HostId> {
         self.find_open_endpoint(endpoint_key).map(|end| end.host)
     }
 
     /// The open endpoint at an endpoint key, if it exists in this partition.
     #[inline]
     pub(crate) fn find_open_endpoint(&self, endpoint_key: u32) -> Option<&Endpoint> {
-        let end = &self.ends[self.find_endpoint_index_by_key(endpoint_key)?];
+        let end = &self.ends[self.find_endpoint_id(endpoint_key)?];
         (!end.is_free()).then_some(end)
     }
 
@@ -153,20 +153,20 @@ impl PartitionHosts {
     }
 
     /// Maximum number of simultaneously open endpoints.
-    pub(crate) fn max_simultaneous_endpoints(&self) -> usize {
+    pub(crate) fn peak_endpoints(&self) -> usize {
         self.ends.len()
     }
 
     /// Passes the unreported counters of all endpoints to `take`.
-    pub(crate) fn drain_unreported_counters(&mut self, now: Time, mut take: impl FnMut(EndpointCounters)) {
-        self.ends.iter_mut().filter_map(Endpoint::take_unreported_counters).for_each(&mut take);
+    pub(crate) fn drain_counters(&mut self, now: Time, mut take: impl FnMut(EndpointCounters)) {
+        self.ends.iter_mut().filter_map(Endpoint::take_counters).for_each(&mut take);
         if let Some(external) = &mut self.external {
-            external.drain_unreported_counters(now, &mut take);
+            external.drain_counters(now, &mut take);
         }
     }
 
     /// Rate that QCN allows a host of this partition towards `destination` in a class; `None` without QCN.
-    pub(crate) fn qcn_rate_towards_destination(
+    pub(crate) fn qcn_rate(
         &self,
         host: HostId,
         destination: NodeId,
@@ -174,9 +174,9 @@ impl PartitionHosts {
         ports: &PartitionPorts,
     ) -> Option<BitRate> {
         let limiters = self.limiters.as_ref()?;
-        let limiter = self.hosts[host].find_rate_limiter(destination, class);
+        let limiter = self.hosts[host].find_limiter(destination, class);
         let line = ports.ports[self.hosts[host].port].rate.rate();
-        Some(limiter.map_or(line, |limiter| limiters.current_limiter_rate(limiter)))
+        Some(limiter.map_or(line, |limiter| limiters.current_rate(limiter)))
     }
 }
 
@@ -184,29 +184,29 @@ impl PartitionHosts {
 impl PartitionHosts {
     #[inline(always)]
     pub(crate) fn prefetch_host(&self, host: HostId) {
-        prefetch_all_cache_lines(self.hosts.get(host));
+        prefetch_all_lines(self.hosts.get(host));
     }
 
     #[inline(always)]
     pub(crate) fn prefetch_endpoint_index(&self, endpoint_key: u32) {
-        prefetch_first_cache_line(self.places_of_flow(endpoint_key / 2));
+        prefetch_first_line(self.places_of_flow(endpoint_key / 2));
     }
 
     /// Prefetches the endpoint at an endpoint key.
     #[inline(always)]
     pub(crate) fn prefetch_endpoint(&self, endpoint_key: u32) {
-        let place = self.find_endpoint_index_by_key(endpoint_key);
+        let place = self.find_endpoint_id(endpoint_key);
         let end = place.and_then(|place| self.ends.get(place));
         prefetch_bytes(end, Endpoint::TOUCHED_BY_EACH_PACKET);
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch_oldest_packet_in_flight(&self, endpoint_key: u32) {
-        let place = self.find_endpoint_index_by_key(endpoint_key);
+    pub(crate) fn prefetch_oldest_packet(&self, endpoint_key: u32) {
+        let place = self.find_endpoint_id(endpoint_key);
         match place.and_then(|place| self.ends.get(place)).map(|end| &end.protocol) {
-            Some(Protocol::Tcp(tcp)) => prefetch_first_cache_line(tcp.connection.oldest_segment_in_flight()),
+            Some(Protocol::Tcp(tcp)) => prefetch_first_line(tcp.connection.oldest_in_flight()),
             Some(Protocol::Rdma(end)) => {
-                end.pair.oldest_in_flight().into_iter().for_each(prefetch_first_cache_line);
+                end.pair.oldest_in_flight().into_iter().for_each(prefetch_first_line);
             }
             _ => {}
         }
@@ -214,10 +214,8 @@ impl PartitionHosts {
 
     /// Prefetches the first endpoint that waits for NIC buffer space.
     #[inline(always)]
-    pub(crate) fn prefetch_first_blocked_endpoint(&self, host: HostId) {
-        if let Some(BlockedSocket::Endpoint(place)) =
-            self.hosts.get(host).and_then(Host::first_blocked_socket)
-        {
+    pub(crate) fn prefetch_first_blocked(&self, host: HostId) {
+        if let Some(BlockedSocket::Endpoint(place)) = self.hosts.get(host).and_then(Host::first_blocked) {
             prefetch_bytes(self.ends.get(place), Endpoint::TOUCHED_BY_EACH_PACKET);
         }
     }

@@ -27,13 +27,13 @@ impl NicLimits {
     pub(super) fn new(port: PortId, plan: &NetworkPlan) -> NicLimits {
         let Settings { overhead, mtu, nic_queue, nic_buffer, tx_delay, .. } = *plan.settings;
         let transports = &plan.settings.transports;
-        let rate = plan.link_rate_of_port(port);
+        let rate = plan.link_rate(port);
         let bytes_in = |span: Span| rate.bytes_in(span).0;
-        let frame = u64::from(overhead.frame_size_of_ip_packet(mtu, Priority::default()));
+        let frame = u64::from(overhead.frame_size(mtu, Priority::default()));
         let super_packet = transports.iter().map(TransportSettings::offload_bytes).max().unwrap_or(0);
-        let offloads = super_packet > 0 && nic_queue.has_shares_of_flows();
+        let offloads = super_packet > 0 && nic_queue.has_flow_shares();
         NicLimits {
-            per_flow: nic_queue.has_shares_of_flows(),
+            per_flow: nic_queue.has_flow_shares(),
             always: (2 * frame.max(u64::from(super_packet))).min(nic_buffer),
             most: nic_buffer,
             in_stack: bytes_in(tx_delay.saturating_add(plan.settings.tx_jitter)),

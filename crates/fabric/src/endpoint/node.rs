@@ -50,19 +50,17 @@ impl<'n> BorrowedHost<'n> {
         port: PortToken<'n>,
         all: &'n mut PartitionHosts,
     ) -> BorrowedHost<'n> {
-        let SwitchOrHost::Host(id) = ports.owner_node().unpack_node_id() else {
-            unreachable!("a switch is no host")
-        };
+        let SwitchOrHost::Host(id) = ports.owner_node().unpack() else { unreachable!("a switch is no host") };
         BorrowedHost { ports, port, all, id }
     }
 
     #[inline(always)]
-    pub(super) fn own_host_id(&self) -> HostId {
+    pub(super) fn host_id(&self) -> HostId {
         self.id
     }
 
     /// The node of this host in the topology.
-    pub(super) fn own_topology_host(&self, ctx: &Context) -> NodeId {
+    pub(super) fn node_id(&self, ctx: &Context) -> NodeId {
         ctx.plan.topology.host_of(ctx.plan.hosts[self.id.0 as usize])
     }
 
@@ -102,16 +100,16 @@ impl<'n> BorrowedHost<'n> {
     /// Counts application bytes of a workload on their first arrival.
     #[inline(always)]
     pub(super) fn count_goodput(&mut self, workload: u16, bytes: u64, ctx: &Context) {
-        self.all.throughput.add_goodput_bytes(workload, bytes, ctx.now());
+        self.all.throughput.add_goodput(workload, bytes, ctx.now());
     }
 
     /// The stack that it belongs to, if it is not simulated.
-    pub(super) fn external_stack_state_mut(&mut self) -> Option<&mut ExternalStackState> {
+    pub(super) fn external_mut(&mut self) -> Option<&mut ExternalStackState> {
         self.all.external.as_deref_mut()
     }
 
     /// Picks VLANs, if each packet has its own.
-    pub(super) fn per_packet_vlan_picker(&mut self) -> Option<(&mut PerPacketVlanPicker, HostId)> {
+    pub(super) fn vlan_picker(&mut self) -> Option<(&mut PerPacketVlanPicker, HostId)> {
         self.all.vlans.as_deref_mut().map(|draws| (draws, self.id))
     }
 }
@@ -123,7 +121,7 @@ impl<'n> BorrowedHost<'n> {
     /// # Panics
     /// If it belongs to another host.
     #[inline(always)]
-    pub(super) fn find_endpoint_by_index(&self, place: EndpointId) -> Option<EndpointToken<'n>> {
+    pub(super) fn endpoint_at(&self, place: EndpointId) -> Option<EndpointToken<'n>> {
         let end = &self.all.ends[place];
         if end.is_free() {
             return None;
@@ -134,8 +132,8 @@ impl<'n> BorrowedHost<'n> {
 
     /// The endpoint at an endpoint key, if it still exists.
     #[inline(always)]
-    pub(super) fn find_endpoint_by_key(&self, endpoint_key: u32) -> Option<EndpointToken<'n>> {
-        self.find_endpoint_by_index(self.all.find_endpoint_index_by_key(endpoint_key)?)
+    pub(super) fn find_endpoint(&self, endpoint_key: u32) -> Option<EndpointToken<'n>> {
+        self.endpoint_at(self.all.find_endpoint_id(endpoint_key)?)
     }
 
     #[inline(always)]
@@ -145,13 +143,13 @@ impl<'n> BorrowedHost<'n> {
 
     /// Both at once.
     #[inline(always)]
-    pub(super) fn endpoint_and_host_mut(&mut self, end: EndpointToken<'n>) -> (&mut Endpoint, &mut Host) {
+    pub(super) fn endpoint_and_host(&mut self, end: EndpointToken<'n>) -> (&mut Endpoint, &mut Host) {
         (&mut self.all.ends[end.0], &mut self.all.hosts[self.id])
     }
 
     /// An endpoint, and the port that its next packet takes.
     #[inline(always)]
-    pub(super) fn endpoint_and_port_mut(
+    pub(super) fn endpoint_and_port(
         &mut self,
         end: EndpointToken<'n>,
         way: WayOut,
@@ -169,26 +167,26 @@ impl<'n> BorrowedHost<'n> {
         } else {
             self.all.ends.push(end)
         };
-        self.all.register_endpoint_key_in_index(endpoint_key, place);
+        self.all.register_key(endpoint_key, place);
         EndpointToken(place, PhantomData)
     }
 
     /// The port by which the endpoint at an endpoint key sends, if the endpoint exists.
-    pub(super) fn owner_of_endpoint(&self, endpoint_key: u32) -> Option<HostId> {
-        self.all.find_local_host_of_endpoint_key(endpoint_key)
+    pub(super) fn endpoint_owner(&self, endpoint_key: u32) -> Option<HostId> {
+        self.all.find_local_host(endpoint_key)
     }
 
     /// Takes an endpoint over from another port of this host.
     ///
     /// # Panics
     /// If it belongs to another host.
-    pub(super) fn take_over_endpoint(&mut self, endpoint_key: u32) -> Option<EndpointToken<'n>> {
-        let place = self.all.find_endpoint_index_by_key(endpoint_key)?;
+    pub(super) fn take_over(&mut self, endpoint_key: u32) -> Option<EndpointToken<'n>> {
+        let place = self.all.find_endpoint_id(endpoint_key)?;
         let before = self.all.ends[place].host;
         let is_sibling = self.all.first_port_of(before) == self.all.first_port_of(self.id);
         assert!(is_sibling, "an endpoint moved to another host");
         self.all.ends[place].host = self.id;
-        self.find_endpoint_by_index(place)
+        self.endpoint_at(place)
     }
 
     /// Another endpoint of this host, if it is open.
@@ -196,7 +194,7 @@ impl<'n> BorrowedHost<'n> {
     /// # Panics
     /// If it belongs to another host.
     pub(super) fn own_endpoint_mut(&mut self, endpoint_key: u32) -> Option<&mut Endpoint> {
-        let place = self.all.find_endpoint_index_by_key(endpoint_key)?;
+        let place = self.all.find_endpoint_id(endpoint_key)?;
         let end = &self.all.ends[place];
         if end.is_free() {
             return None;
@@ -207,16 +205,16 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// Registers a further endpoint key of an endpoint.
-    pub(super) fn register_endpoint_key(&mut self, endpoint_key: u32, end: EndpointToken<'n>) {
-        self.all.register_endpoint_key_in_index(endpoint_key, end.0);
+    pub(super) fn register_key(&mut self, endpoint_key: u32, end: EndpointToken<'n>) {
+        self.all.register_key(endpoint_key, end.0);
     }
 
     /// Removes an endpoint key from the index.
-    pub(super) fn unregister_endpoint_key(&mut self, endpoint_key: u32) {
-        self.all.register_endpoint_key_in_index(endpoint_key, EndpointId::NONE);
+    pub(super) fn unregister_key(&mut self, endpoint_key: u32) {
+        self.all.register_key(endpoint_key, EndpointId::NONE);
     }
 
-    /// Removes the endpoint; its index stays reserved until [`Self::release_endpoint_index`].
+    /// Removes the endpoint; its index stays reserved until [`Self::release_index`].
     pub(super) fn remove_endpoint(&mut self, end: EndpointToken<'n>) -> Endpoint {
         let state = self.endpoint_mut(end);
         let free = Endpoint::new(Protocol::Free, state.key(), state.host, state.nodes, state.nic_queue);
@@ -224,30 +222,30 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// Frees the index of a removed endpoint that nothing refers to any more.
-    pub(super) fn release_endpoint_index(&mut self, place: EndpointId) {
+    pub(super) fn release_index(&mut self, place: EndpointId) {
         assert!(self.all.ends[place].is_free(), "the place of an endpoint that is open");
         self.all.free_ends.push(place);
     }
 
     /// Metrics cached from earlier connections to the same host.
-    pub(super) fn find_cached_tcp_metrics(
+    pub(super) fn cached_metrics(
         &self,
         to: NodeId,
         transport: u16,
         ctx: &Context,
     ) -> Option<&CachedTcpMetrics> {
-        self.all.metrics.get(&(self.own_topology_host(ctx), ctx.plan.topology.host_of(to), transport))
+        self.all.metrics.get(&(self.node_id(ctx), ctx.plan.topology.host_of(to), transport))
     }
 
     /// A connection, and the cache entry for its metrics.
-    pub(super) fn connection_and_cached_metrics_mut(
+    pub(super) fn connection_and_metrics(
         &mut self,
         end: EndpointToken<'n>,
         to: NodeId,
         transport: u16,
         ctx: &Context,
     ) -> (&TcpEnd, &mut CachedTcpMetrics) {
-        let whose = (self.own_topology_host(ctx), ctx.plan.topology.host_of(to), transport);
+        let whose = (self.node_id(ctx), ctx.plan.topology.host_of(to), transport);
         let tcp = TcpEnd::of(&self.all.ends[end.0].protocol);
         (tcp, self.all.metrics.entry(whose).or_default())
     }
@@ -261,19 +259,19 @@ impl<'n> BorrowedHost<'n> {
 impl BorrowedHost<'_> {
     /// The rate limiter of a NIC queue, if a CNM has created one.
     #[inline(always)]
-    pub(super) fn find_rate_limiter_mut(
+    pub(super) fn find_limiter_mut(
         &mut self,
         queue: NicQueueId,
     ) -> Option<(&mut QcnRateLimiter, &QcnSettings)> {
         let limiters = self.all.limiters.as_deref_mut()?;
-        let number = self.all.hosts[self.id].rate_limiter_of_nic_queue(queue)?;
-        let (limiter, settings) = limiters.rate_limiter_and_settings_mut(number);
-        assert!(limiter.limits_queue_of_host(self.id), "a host was led to a limiter of another");
+        let number = self.all.hosts[self.id].limiter_of_queue(queue)?;
+        let (limiter, settings) = limiters.limiter_and_settings(number);
+        assert!(limiter.is_at_host(self.id), "a host was led to a limiter of another");
         Some((limiter, settings))
     }
 
     /// The rate limiter of a NIC queue, created if missing; `None` without QCN.
-    pub(super) fn find_or_create_rate_limiter(
+    pub(super) fn find_or_create_limiter(
         &mut self,
         queue: NicQueueId,
         line: BitRate,
@@ -281,7 +279,7 @@ impl BorrowedHost<'_> {
     ) -> Option<(&mut QcnRateLimiter, &QcnSettings)> {
         let (limiters, host) = (self.all.limiters.as_deref_mut()?, &mut self.all.hosts[self.id]);
         let id = QcnRateLimiterId { host: self.id, nic_queue: queue };
-        host.attach_rate_limiter(queue, || limiters.add_rate_limiter(id, line, ctx.now()));
-        self.find_rate_limiter_mut(queue)
+        host.attach_limiter(queue, || limiters.add(id, line, ctx.now()));
+        self.find_limiter_mut(queue)
     }
 }

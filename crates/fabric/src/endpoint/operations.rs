@@ -28,28 +28,25 @@ pub(super) struct PendingStorageOperations {
 
 impl PendingStorageOperations {
     /// Appends an operation that is complete after `bytes` more bytes, of which `arriving` arrive at this end.
-    pub(super) fn push_storage_operation(&mut self, flow: u32, bytes: u64, arriving: u64, reply: u64) {
+    pub(super) fn push(&mut self, flow: u32, bytes: u64, arriving: u64, reply: u64) {
         self.posted += bytes;
         self.arriving += arriving;
         let (end, arrived) = (self.posted, self.arriving);
         self.pending.push_back(PendingStorageOperation { flow, end, arrived, reply });
     }
 
-    pub(super) fn has_no_storage_operations(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
     /// The oldest operation.
-    pub(super) fn oldest_operation(&self) -> Option<PendingStorageOperation> {
+    pub(super) fn oldest(&self) -> Option<PendingStorageOperation> {
         self.pending.front().copied()
     }
 
     /// Takes the oldest operation if it is complete with `bytes` bytes.
-    pub(super) fn take_oldest_operation_if_complete(
-        &mut self,
-        bytes: u64,
-    ) -> Option<PendingStorageOperation> {
-        self.oldest_operation().filter(|operation| operation.end <= bytes)?;
+    pub(super) fn take_if_complete(&mut self, bytes: u64) -> Option<PendingStorageOperation> {
+        self.oldest().filter(|operation| operation.end <= bytes)?;
         self.pending.pop_front()
     }
 }
@@ -61,15 +58,14 @@ mod tests {
     #[test]
     fn they_complete_in_order() {
         let mut operations = PendingStorageOperations::default();
-        operations.push_storage_operation(1, 10, 10, 0);
-        operations.push_storage_operation(2, 0, 0, 7);
-        operations.push_storage_operation(3, 5, 0, 0);
-        assert_eq!(operations.take_oldest_operation_if_complete(9), None);
-        let complete: Vec<_> = std::iter::from_fn(|| operations.take_oldest_operation_if_complete(14))
-            .map(|one| one.flow)
-            .collect();
+        operations.push(1, 10, 10, 0);
+        operations.push(2, 0, 0, 7);
+        operations.push(3, 5, 0, 0);
+        assert_eq!(operations.take_if_complete(9), None);
+        let complete: Vec<_> =
+            std::iter::from_fn(|| operations.take_if_complete(14)).map(|one| one.flow).collect();
         assert_eq!(
-            (complete, operations.oldest_operation().map(|one| (one.end, one.arrived))),
+            (complete, operations.oldest().map(|one| (one.end, one.arrived))),
             (vec![1, 2], Some((15, 10)))
         );
     }

@@ -9,7 +9,7 @@ use pauseframe_units::Time;
 
 impl PartitionHosts {
     /// Schedules an order for a host of this partition at time `at`.
-    pub(crate) fn schedule_endpoint_order(
+    pub(crate) fn schedule_order(
         &mut self,
         at: Time,
         host: HostId,
@@ -25,7 +25,7 @@ impl PartitionHosts {
     }
 
     /// Takes the orders of an endpoint that are due now, and its host.
-    pub(crate) fn take_due_endpoint_orders(
+    pub(crate) fn take_due_orders(
         &mut self,
         endpoint_key: u32,
         now: Time,

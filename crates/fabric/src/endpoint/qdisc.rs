@@ -41,8 +41,8 @@ impl HostQdisc {
         let queue = ctx.settings.nic_queue.discipline()?;
         let codel = CodelSettings::of(queue);
         let priority = ctx.plan.priorities.get(usize::from(class)).copied().unwrap_or_default();
-        let mtu = ctx.settings.overhead.frame_size_of_ip_packet(ctx.settings.mtu, priority);
-        let seed = mix_bits(ctx.settings.seed ^ u64::from(ctx.hot.slot_of_class(host.port, class).0));
+        let mtu = ctx.settings.overhead.frame_size(ctx.settings.mtu, priority);
+        let seed = mix_bits(ctx.settings.seed ^ u64::from(ctx.hot.slot(host.port, class).0));
         Some(HostQdisc {
             queue: PacketFifo::EMPTY,
             discipline: TimedQueue::new(queue, codel, mtu, seed),
@@ -77,18 +77,13 @@ impl BorrowedHost<'_> {
         qdisc.bytes += size;
         let is_full = qdisc.owners.len() > qdisc.limit || qdisc.bytes > qdisc.memory;
         if is_full {
-            self.make_room_in_qdisc((class, slot), index, ctx);
+            self.make_room((class, slot), index, ctx);
         }
     }
 
     /// `fq_codel` drops packets of its longest flow, CoDel the new one.
     #[cold]
-    fn make_room_in_qdisc(
-        &mut self,
-        (class, slot): (u8, EgressQueueToken),
-        newest: PacketId,
-        ctx: &mut Context,
-    ) {
+    fn make_room(&mut self, (class, slot): (u8, EgressQueueToken), newest: PacketId, ctx: &mut Context) {
         let decided = self.ask_qdisc(class, ctx, |discipline, leaving| {
             discipline.evict(leaving);
             if leaving.decision.dropped.is_empty() {
@@ -97,14 +92,14 @@ impl BorrowedHost<'_> {
             }
         });
         if let Some(Decision { dropped, new_flows, .. }) = decided {
-            self.ports.rare_event_counters_mut(slot).new_flows += new_flows;
+            self.ports.rare_counters_mut(slot).new_flows += new_flows;
             self.drop_from_qdisc(dropped, (class, slot), DropReason::BufferFull, ctx);
         }
     }
 
     /// Moves packets into the ring while it takes more, and drops what CoDel drops.
-    pub(super) fn refill_ring_from_qdisc(&mut self, class: u8, ctx: &mut Context) {
-        let slot = self.port.egress_queue_token(class, &ctx.hot);
+    pub(super) fn refill_from_qdisc(&mut self, class: u8, ctx: &mut Context) {
+        let slot = self.port.egress_token(class, &ctx.hot);
         loop {
             let is_empty = self.ports.egress_queue(slot).queue.is_empty();
             if !self.host_mut().has_ring_space(class, is_empty) {
@@ -117,18 +112,18 @@ impl BorrowedHost<'_> {
                 return;
             };
             let Decision { dropped, chosen, mark, sojourn, new_flows } = decision;
-            let counters = self.ports.rare_event_counters_mut(slot);
+            let counters = self.ports.rare_counters_mut(slot);
             counters.sojourn_max = counters.sojourn_max.max(sojourn);
             counters.new_flows += new_flows;
             self.drop_from_qdisc(dropped, (class, slot), DropReason::Codel, ctx);
             let Some(index) = chosen else { return };
-            if mark && ctx.packets[index].set_congestion_experienced() {
-                self.ports.count_marked_packet(slot);
+            if mark && ctx.packets[index].mark_ce() {
+                self.ports.count_marked(slot);
             }
             let size = u32::from(ctx.packets[index].size);
             let Some(owner) = self.host_mut().forget_in_qdisc(class, index, u64::from(size)) else { return };
             self.host_mut().enter_ring(owner, class, size, ctx);
-            let (state, slot) = self.ports.port_and_queue_mut(self.port, slot);
+            let (state, slot) = self.ports.port_and_queue(self.port, slot);
             slot.queue.push_back(&mut ctx.packets, index);
             state.ready |= 1 << class;
             self.host_mut().wake_or_free(owner);

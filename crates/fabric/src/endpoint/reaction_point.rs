@@ -60,12 +60,7 @@ impl QcnReactionPoint {
     }
 
     /// Counts `bytes` sent under the limit, which may complete a byte cycle.
-    pub(crate) fn count_sent_bytes_for_byte_cycle(
-        &mut self,
-        bytes: u32,
-        settings: &QcnSettings,
-        rng: &mut Rng,
-    ) {
+    pub(crate) fn on_bytes_sent(&mut self, bytes: u32, settings: &QcnSettings, rng: &mut Rng) {
         self.bytes_left -= i64::from(bytes);
         if self.bytes_left >= 0 {
             return;
@@ -73,30 +68,30 @@ impl QcnReactionPoint {
         self.byte_cycles += 1;
         let whole = settings.byte_counter.0 as f64;
         let cycle = if self.byte_cycles < settings.fast_recovery { whole } else { whole / 2.0 };
-        self.bytes_left = settings.randomize_by_timer_jitter(cycle, rng).round() as i64;
-        self.increase_qcn_rate(settings);
+        self.bytes_left = settings.apply_jitter(cycle, rng).round() as i64;
+        self.increase_rate(settings);
     }
 
     /// Handles the end of a timer cycle.
-    pub(crate) fn on_qcn_timer_cycle_end(&mut self, settings: &QcnSettings) {
+    pub(crate) fn on_timer_expiry(&mut self, settings: &QcnSettings) {
         self.timer_cycles += 1;
-        self.increase_qcn_rate(settings);
+        self.increase_rate(settings);
     }
 
     /// The length of the timer's next cycle.
-    pub(crate) fn next_qcn_timer_period(&self, settings: &QcnSettings, rng: &mut Rng) -> Span {
+    pub(crate) fn draw_timer_period(&self, settings: &QcnSettings, rng: &mut Rng) -> Span {
         let whole = settings.timer.0 as f64;
         let cycle = if self.timer_cycles < settings.fast_recovery { whole } else { whole / 2.0 };
-        Span(settings.randomize_by_timer_jitter(cycle, rng).round() as u64).max(Span(1))
+        Span(settings.apply_jitter(cycle, rng).round() as u64).max(Span(1))
     }
 
-    fn increase_qcn_rate(&mut self, settings: &QcnSettings) {
+    fn increase_rate(&mut self, settings: &QcnSettings) {
         let first = self.byte_cycles == 1 || self.timer_cycles == 1;
         let far = self.target_rate.0 > 10 * self.current_rate.0;
         if settings.extra_fast_recovery && first && far {
             self.target_rate = BitRate(self.target_rate.0 / 8);
         } else {
-            self.target_rate = BitRate(self.target_rate.0 + self.qcn_target_rate_step(settings));
+            self.target_rate = BitRate(self.target_rate.0 + self.target_rate_step(settings));
         }
         self.current_rate = BitRate(u64::midpoint(self.target_rate.0, self.current_rate.0));
         if !self.is_below_line_rate() {
@@ -105,7 +100,7 @@ impl QcnReactionPoint {
     }
 
     /// Growth of the target rate in this cycle, bit/s.
-    fn qcn_target_rate_step(&self, settings: &QcnSettings) -> u64 {
+    fn target_rate_step(&self, settings: &QcnSettings) -> u64 {
         let cycles_after_recovery = |cycles: u32| cycles.saturating_sub(settings.fast_recovery);
         match (cycles_after_recovery(self.byte_cycles), cycles_after_recovery(self.timer_cycles)) {
             (0, 0) => 0,
@@ -129,7 +124,7 @@ mod tests {
     /// Completes a cycle of the byte counter.
     fn cycle(point: &mut QcnReactionPoint, s: &QcnSettings) {
         let bytes = point.bytes_left as u32 + 1;
-        point.count_sent_bytes_for_byte_cycle(bytes, s, &mut random_stream(1, "test", 0));
+        point.on_bytes_sent(bytes, s, &mut random_stream(1, "test", 0));
     }
 
     #[test]
@@ -182,15 +177,15 @@ mod tests {
         assert_eq!(point.target_rate.0, target + 5_000_000);
         assert_eq!(point.current_rate.0, (target + 5_000_000 + before) / 2);
         for _ in 0..5 {
-            point.on_qcn_timer_cycle_end(&s);
+            point.on_timer_expiry(&s);
         }
         assert_eq!(point.target_rate.0, target + 6 * 5_000_000);
         // Both are beyond it: 50 Mb/s times the smaller number of cycles beyond.
-        point.on_qcn_timer_cycle_end(&s);
+        point.on_timer_expiry(&s);
         assert_eq!(point.target_rate.0, target + 30_000_000 + 50_000_000);
         cycle(&mut point, &s);
         assert_eq!(point.target_rate.0, target + 80_000_000 + 50_000_000);
-        point.on_qcn_timer_cycle_end(&s);
+        point.on_timer_expiry(&s);
         assert_eq!(point.target_rate.0, target + 130_000_000 + 2 * 50_000_000);
     }
 
@@ -199,7 +194,7 @@ mod tests {
         let s = settings();
         let mut point = QcnReactionPoint::new(LINE, &s);
         point.on_cnm(32, &s);
-        point.on_qcn_timer_cycle_end(&s);
+        point.on_timer_expiry(&s);
         point.on_cnm(32, &s);
         assert_eq!(point.target_rate, LINE);
         assert_eq!(point.current_rate.0, 8_750_000_000 * 3 / 4);
@@ -228,21 +223,18 @@ mod tests {
         let mut point = QcnReactionPoint::new(LINE, &s);
         let mut rng = random_stream(1, "test", 0);
         point.on_cnm(63, &s);
-        assert_eq!(point.next_qcn_timer_period(&s, &mut rng), Span::from_ms(15));
+        assert_eq!(point.draw_timer_period(&s, &mut rng), Span::from_ms(15));
         for _ in 0..4 {
             cycle(&mut point, &s);
-            point.on_qcn_timer_cycle_end(&s);
+            point.on_timer_expiry(&s);
             assert_eq!(
-                (point.bytes_left, point.next_qcn_timer_period(&s, &mut rng)),
+                (point.bytes_left, point.draw_timer_period(&s, &mut rng)),
                 (150_000, Span::from_ms(15))
             );
         }
         cycle(&mut point, &s);
-        point.on_qcn_timer_cycle_end(&s);
-        assert_eq!(
-            (point.bytes_left, point.next_qcn_timer_period(&s, &mut rng)),
-            (75_000, Span::from_us(7500))
-        );
+        point.on_timer_expiry(&s);
+        assert_eq!((point.bytes_left, point.draw_timer_period(&s, &mut rng)), (75_000, Span::from_us(7500)));
     }
 
     #[test]
@@ -255,7 +247,7 @@ mod tests {
         assert_eq!(point.current_rate, s.min_rate);
         for cycles in 1.. {
             cycle(&mut point, &s);
-            point.on_qcn_timer_cycle_end(&s);
+            point.on_timer_expiry(&s);
             if !point.is_below_line_rate() {
                 // Hyper-active increase sums 50 Mb/s * n: 10 Gb/s after about 20 cycles of both.
                 assert!((10..40).contains(&cycles), "{cycles}");

@@ -28,9 +28,7 @@ pub(crate) struct SlowReceiver {
 
 impl SlowReceiver {
     /// Receivers by host; empty if no host drains slowly.
-    pub(super) fn create_slow_receivers_by_host(
-        plan: &NetworkPlan,
-    ) -> IndexVec<HostId, Option<Box<SlowReceiver>>> {
+    pub(super) fn by_host(plan: &NetworkPlan) -> IndexVec<HostId, Option<Box<SlowReceiver>>> {
         if plan.settings.receivers.is_empty() {
             return IndexVec::new();
         }
@@ -48,7 +46,7 @@ impl SlowReceiver {
     }
 
     /// Reserves space for a lossy frame of `size` bytes; false if the buffer is full.
-    pub(super) fn reserve_lossy_receive_buffer(&mut self, size: u64) -> bool {
+    pub(super) fn reserve_lossy(&mut self, size: u64) -> bool {
         let fits = self.lossy + size <= self.buffer;
         if fits {
             self.lossy += size;
@@ -58,42 +56,31 @@ impl SlowReceiver {
 
     /// Releases the space of a lossy frame; false if the account would underflow.
     #[must_use]
-    pub(super) fn release_lossy_receive_buffer(&mut self, size: u64) -> bool {
+    pub(super) fn release_lossy(&mut self, size: u64) -> bool {
         let left = self.lossy.checked_sub(size);
         self.lossy = left.unwrap_or(0);
         left.is_some()
     }
 
     /// Appends a frame to the receive buffer.
-    pub(super) fn enqueue_received_frame(
-        &mut self,
-        host: HostId,
-        index: PacketId,
-        line: BitRate,
-        ctx: &mut Context,
-    ) {
+    pub(super) fn enqueue(&mut self, host: HostId, index: PacketId, line: BitRate, ctx: &mut Context) {
         if self.waiting.push_back(&mut ctx.packets, index) {
-            self.schedule_drain_of_first_frame(host, index, line, ctx);
+            self.schedule_drain(host, index, line, ctx);
         }
     }
 
     /// Removes the drained first frame and schedules the next.
-    pub(super) fn dequeue_drained_received_frame(
-        &mut self,
-        host: HostId,
-        line: BitRate,
-        ctx: &mut Context,
-    ) -> PacketId {
+    pub(super) fn dequeue_drained(&mut self, host: HostId, line: BitRate, ctx: &mut Context) -> PacketId {
         let index = self.waiting.pop_front(&ctx.packets).expect("a drained frame was in the buffer");
         if let Some(next) = self.waiting.head() {
-            self.schedule_drain_of_first_frame(host, next, line, ctx);
+            self.schedule_drain(host, next, line, ctx);
         }
         index
     }
 
     /// Schedules the drain of the first frame: at the host's own rate until it is no longer slow, then at the link rate
     /// (`line`), also for the part of the frame that is left.
-    fn schedule_drain_of_first_frame(&self, host: HostId, index: PacketId, line: BitRate, ctx: &mut Context) {
+    fn schedule_drain(&self, host: HostId, index: PacketId, line: BitRate, ctx: &mut Context) {
         let (now, line) = (ctx.now(), self.rate.max(line));
         let size = Bytes(u64::from(ctx.packets[index].size));
         let slow = self.rate.serialise(size);

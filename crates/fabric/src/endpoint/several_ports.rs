@@ -20,7 +20,7 @@ use pauseframe_units::{IndexVec, NodeId};
 /// By port of a host: the first port of that host; empty if every host has one.
 pub(super) fn first_ports(plan: &NetworkPlan) -> IndexVec<HostId, HostId> {
     let topology = &plan.topology;
-    let first = |node: &NodeId| plan.host_id_of_node(topology.host_of(*node));
+    let first = |node: &NodeId| plan.host_id(topology.host_of(*node));
     if plan.has_several_ports() { plan.hosts.iter().map(first).collect() } else { IndexVec::new() }
 }
 
@@ -41,12 +41,12 @@ impl PartitionHosts {
     }
 
     /// Changes the path of an endpoint that stays at its port.
-    pub(crate) fn set_endpoint_path(&mut self, reroute: &EndpointReroute) {
+    pub(crate) fn set_path(&mut self, reroute: &EndpointReroute) {
         let &EndpointReroute { endpoint_key, ports, route, ref picked, .. } = reroute;
         if let Some(external) = &mut self.external {
-            external.set_endpoint_path(endpoint_key, route);
+            external.set_path(endpoint_key, route);
         }
-        let Some(place) = self.find_endpoint_index_by_key(endpoint_key) else { return };
+        let Some(place) = self.find_endpoint_id(endpoint_key) else { return };
         let end = &mut self.ends[place];
         if !end.is_free() && end.key() == endpoint_key {
             (end.route, end.nodes) = (route, ports);
@@ -58,7 +58,7 @@ impl PartitionHosts {
     }
 
     /// The port whose frame a slow receiver has drained: the first in its buffer.
-    pub(crate) fn port_of_drained_frame(
+    pub(crate) fn drained_frame_port(
         &self,
         host: HostId,
         packets: &PacketPool,
@@ -66,7 +66,7 @@ impl PartitionHosts {
     ) -> HostId {
         let receiver = self.receivers.get(host).and_then(Option::as_ref);
         let first = receiver.and_then(|receiver| receiver.waiting.head());
-        first.map_or(host, |index| plan.host_id_of_node(plan.topology.peer(packets[index].ingress)))
+        first.map_or(host, |index| plan.host_id(plan.topology.peer(packets[index].ingress)))
     }
 }
 
@@ -74,7 +74,7 @@ impl<'n> BorrowedHost<'n> {
     /// The way of an endpoint's next packet.
     #[inline(always)]
     pub(super) fn way_out(&mut self, end: EndpointToken<'n>, ctx: &Context) -> WayOut {
-        let host = self.own_host_id();
+        let host = self.host_id();
         let state = self.endpoint_mut(end);
         if ctx.hot.port_per_packet && !state.ways.is_empty() {
             let class = state.class;
@@ -90,8 +90,8 @@ impl<'n> BorrowedHost<'n> {
         let turn = *self.spread_packets_mut() / per_port;
         let state = self.endpoint_mut(end);
         let PacketWay { ports, route } = state.ways[turn as usize % state.ways.len()];
-        let (key, host) = (state.key(), ctx.plan.host_id_of_node(ports[0]));
-        WayOut { host, nic_queue: self.sibling_mut(host).nic_queue_of_flow(key, ports[1], class), route }
+        let (key, host) = (state.key(), ctx.plan.host_id(ports[0]));
+        WayOut { host, nic_queue: self.sibling_mut(host).nic_queue_for(key, ports[1], class), route }
     }
 
     /// Counts a packet, or a super-packet, that has taken its turn.
@@ -106,9 +106,9 @@ impl<'n> BorrowedHost<'n> {
     /// An endpoint waits for room at the port of its next packet: it belongs to that port until it sends again.
     #[inline(always)]
     pub(super) fn block_endpoint(&mut self, end: EndpointToken<'n>, way: WayOut) {
-        let (state, port) = self.endpoint_and_port_mut(end, way);
+        let (state, port) = self.endpoint_and_port(end, way);
         (state.blocked, state.host) = (true, way.host);
-        port.append_blocked_socket(way.nic_queue, BlockedSocket::Endpoint(end.index()));
+        port.append_blocked(way.nic_queue, BlockedSocket::Endpoint(end.index()));
     }
 
     /// A packet passes the stack to another port of its host.
@@ -124,37 +124,37 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// Gives back the queues of an endpoint at all ports that its packets took in turn.
-    pub(super) fn close_queues_at_ways(&mut self, ways: &[PacketWay], endpoint_key: u32, ctx: &Context) {
+    pub(super) fn close_queues(&mut self, ways: &[PacketWay], endpoint_key: u32, ctx: &Context) {
         for way in ways {
-            let port = ctx.plan.host_id_of_node(way.ports[0]);
-            self.sibling_mut(port).close_queues_of_flow(endpoint_key);
+            let port = ctx.plan.host_id(way.ports[0]);
+            self.sibling_mut(port).close_flow_queues(endpoint_key);
         }
     }
 
     /// Whether a packet is for an endpoint that sends by another port of this host.
     #[cold]
     pub(super) fn is_for_other_port(&self, index: PacketId, ctx: &Context) -> bool {
-        let owner = ctx.packets[index].destination_endpoint_key().and_then(|key| self.owner_of_endpoint(key));
-        owner.is_some_and(|owner| owner != self.own_host_id())
+        let owner = ctx.packets[index].destination_endpoint_key().and_then(|key| self.endpoint_owner(key));
+        owner.is_some_and(|owner| owner != self.host_id())
     }
 
     /// The endpoint leaves this port: nothing of it waits here for its turn. Packets in the NIC stay, as those of a dead port do.
     pub(crate) fn release_endpoint(&mut self, endpoint_key: u32, ctx: &Context) {
-        let Some(end) = self.find_endpoint_by_key(endpoint_key) else { return };
+        let Some(end) = self.find_endpoint(endpoint_key) else { return };
         let place = end.index();
         let ways = std::mem::take(&mut self.endpoint_mut(end).ways);
-        self.close_queues_at_ways(&ways, endpoint_key, ctx);
+        self.close_queues(&ways, endpoint_key, ctx);
         self.host_mut()
             .forget_socket(|socket| matches!(socket, BlockedSocket::Endpoint(own) if *own == place));
-        self.host_mut().close_queues_of_flow(endpoint_key);
+        self.host_mut().close_flow_queues(endpoint_key);
     }
 
     /// The endpoint joins this port, and sends what it may.
     pub(crate) fn adopt_endpoint(&mut self, reroute: &EndpointReroute, ctx: &mut Context) {
-        let Some(end) = self.take_over_endpoint(reroute.endpoint_key) else { return };
-        let (id, ports) = (self.own_host_id(), reroute.ports);
+        let Some(end) = self.take_over(reroute.endpoint_key) else { return };
+        let (id, ports) = (self.host_id(), reroute.ports);
         let class = self.endpoint_mut(end).class;
-        let nic_queue = self.host_mut().nic_queue_of_flow(reroute.endpoint_key, ports[1], class);
+        let nic_queue = self.host_mut().nic_queue_for(reroute.endpoint_key, ports[1], class);
         let state = self.endpoint_mut(end);
         let was_blocked = std::mem::take(&mut state.blocked);
         (state.host, state.nic_queue) = (id, nic_queue);
@@ -164,7 +164,7 @@ impl<'n> BorrowedHost<'n> {
                 self.join_control_queue(end, reroute.endpoint_key);
                 self.resume::<QueuePairEnd>(end, ctx);
             }
-            Protocol::DatagramSource(_) if was_blocked => drop(self.send_waiting_datagram(end, ctx)),
+            Protocol::DatagramSource(_) if was_blocked => drop(self.send_waiting(end, ctx)),
             Protocol::Multipath(_)
             | Protocol::DatagramSource(_)
             | Protocol::DatagramSink(_)

@@ -238,21 +238,21 @@ impl Endpoint {
     }
 
     /// Delivered bytes that have not been reported.
-    pub(crate) fn unreported_delivered_bytes(&self) -> u64 {
+    pub(crate) fn unreported_delivered(&self) -> u64 {
         self.protocol.delivered() - self.told
     }
 
     /// Takes the counters since the last call, for the current flow; `None` between two flows.
-    pub(super) fn take_unreported_counters(&mut self) -> Option<EndpointCounters> {
+    pub(super) fn take_counters(&mut self) -> Option<EndpointCounters> {
         let flow = self.flow?;
-        let delivered = self.unreported_delivered_bytes();
+        let delivered = self.unreported_delivered();
         self.told += delivered;
         let replies = !self.is_source();
         Some(EndpointCounters { flow, replies, delivered, ..self.protocol.take_counters() })
     }
 
     /// Forgets what was counted since the last report.
-    pub(super) fn discard_unreported_counters(&mut self) {
+    pub(super) fn discard_counters(&mut self) {
         self.told = self.protocol.delivered();
         self.protocol.take_counters();
     }
@@ -336,17 +336,17 @@ impl Endpoint {
             (bytes, bytes, reply)
         };
         let operations = &mut self.messages.get_or_insert_default().operations;
-        operations.push_storage_operation(flow, bytes, arriving, reply);
-        self.await_oldest_operation();
+        operations.push(flow, bytes, arriving, reply);
+        self.await_operation();
     }
 
     pub(super) fn has_pending_operations(&self) -> bool {
-        self.messages.as_ref().is_some_and(|messages| !messages.operations.has_no_storage_operations())
+        self.messages.as_ref().is_some_and(|messages| !messages.operations.is_empty())
     }
 
     /// Waits for the oldest operation.
-    fn await_oldest_operation(&mut self) {
-        let oldest = self.messages.as_ref().and_then(|messages| messages.operations.oldest_operation());
+    fn await_operation(&mut self) {
+        let oldest = self.messages.as_ref().and_then(|messages| messages.operations.oldest());
         self.expects = oldest.map_or(u64::MAX, |operation| operation.end);
         self.flow = oldest.map(|operation| operation.flow).or(self.flow);
     }
@@ -364,34 +364,34 @@ impl Endpoint {
     }
 
     /// Ends the oldest operation if it is complete here: sends the reply or reports completion.
-    pub(super) fn finish_oldest_operation<S: Reliable>(
+    pub(super) fn finish_operation<S: Reliable>(
         &mut self,
         ctx: &mut Context,
     ) -> Option<PendingStorageOperation> {
         let progress = self.progress::<S>();
-        let operation = self.messages.as_mut()?.operations.take_oldest_operation_if_complete(progress)?;
+        let operation = self.messages.as_mut()?.operations.take_if_complete(progress)?;
         let later = S::of(&self.protocol).delivered() - operation.arrived;
-        if let Some(counters) = self.take_unreported_counters() {
+        if let Some(counters) = self.take_counters() {
             self.told -= later;
             let counters = EndpointCounters { delivered: counters.delivered - later, ..counters };
-            ctx.report_endpoint_event(self.key(), EndpointEvent::Counted(counters));
+            ctx.report_event(self.key(), EndpointEvent::Counted(counters));
         }
         if operation.reply > 0 {
             S::of_mut(&mut self.protocol).write(operation.reply, ctx.now());
         } else if !S::HAS_OPERATIONS || self.is_source() {
-            ctx.report_endpoint_event(self.key(), EndpointEvent::Complete);
+            ctx.report_event(self.key(), EndpointEvent::Complete);
         }
-        self.await_oldest_operation();
+        self.await_operation();
         Some(operation)
     }
 
     /// All expected bytes have arrived: sends the reply or reports completion.
-    pub(super) fn reply_or_report_completion<S: Reliable>(&mut self, ctx: &mut Context) {
+    pub(super) fn reply_or_complete<S: Reliable>(&mut self, ctx: &mut Context) {
         let (now, key) = (ctx.now(), self.key());
         let inner = S::of_mut(&mut self.protocol);
         if let Some(messages) = &mut self.messages {
-            self.expects = messages.report_delivered_messages(inner.delivered(), |token| {
-                ctx.report_endpoint_event(key, EndpointEvent::Delivered(token));
+            self.expects = messages.report_delivered(inner.delivered(), |token| {
+                ctx.report_event(key, EndpointEvent::Delivered(token));
             });
             return;
         }
@@ -402,25 +402,25 @@ impl Endpoint {
         } else if reply > 0 {
             inner.write(reply, now);
         } else {
-            ctx.report_endpoint_event(key, EndpointEvent::Complete);
+            ctx.report_event(key, EndpointEvent::Complete);
         }
     }
 
     /// Notifies the application of messages whose last byte has been sent.
     #[inline(always)]
-    pub(super) fn notify_if_messages_sent<S: Reliable>(&mut self, ctx: &mut Context) {
+    pub(super) fn notify_if_sent<S: Reliable>(&mut self, ctx: &mut Context) {
         let sent = S::of(&self.protocol).sent();
         if sent >= self.tells {
-            self.notify_of_sent_messages(sent, ctx);
+            self.notify_sent(sent, ctx);
         }
     }
 
     #[cold]
-    fn notify_of_sent_messages(&mut self, sent: u64, ctx: &mut Context) {
+    fn notify_sent(&mut self, sent: u64, ctx: &mut Context) {
         let key = self.key();
         if let Some(messages) = &mut self.messages {
-            self.tells = messages.report_sent_messages(sent, |token| {
-                ctx.report_endpoint_event(key, EndpointEvent::Sent(token));
+            self.tells = messages.report_sent(sent, |token| {
+                ctx.report_event(key, EndpointEvent::Sent(token));
             });
         }
     }
@@ -433,7 +433,7 @@ impl Endpoint {
         written: bool,
         now: Time,
     ) {
-        if let Some(tells) = self.messages.get_or_insert_default().append_message_to_send(bytes, token) {
+        if let Some(tells) = self.messages.get_or_insert_default().append_outgoing(bytes, token) {
             self.tells = tells;
         }
         if !written {

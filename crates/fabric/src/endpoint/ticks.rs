@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 impl Context {
     /// The TCP settings of `transport` with the clock phase of `host`.
-    pub(super) fn tcp_config_with_host_clock_phase(&self, host: NodeId, transport: u16) -> Arc<TcpConfig> {
+    pub(super) fn host_tcp_config(&self, host: NodeId, transport: u16) -> Arc<TcpConfig> {
         let config =
             self.settings.transports[usize::from(transport)].tcp().expect("a flow of TCP has its settings");
         if !self.settings.ticks_apart || config.rto.granularity.0 <= 1 {
             return Arc::clone(config);
         }
-        let phase = random_clock_phase_of_host(self.settings.seed, host, config.rto.granularity);
+        let phase = clock_phase(self.settings.seed, host, config.rto.granularity);
         Arc::new(TcpConfig { rto: RtoConfig { phase, ..config.rto }, ..TcpConfig::clone(config) })
     }
 }
 
 /// Phase of a host's clock, uniform over the clock period and equal for all its connections.
-fn random_clock_phase_of_host(seed: u64, host: NodeId, granularity: Span) -> Span {
+fn clock_phase(seed: u64, host: NodeId, granularity: Span) -> Span {
     Span(random_stream(seed, "ticks", u64::from(host.0)).uniform_below(CLOCK_PERIOD_TICKS * granularity.0))
 }
 
@@ -33,8 +33,7 @@ mod tests {
     #[test]
     fn clocks_are_spread_over_ticks_and_periods_and_belong_to_the_host() {
         let tick = Span::from_ms(1);
-        let phases: Vec<u64> =
-            (0..1000).map(|host| random_clock_phase_of_host(7, NodeId(host), tick).0).collect();
+        let phases: Vec<u64> = (0..1000).map(|host| clock_phase(7, NodeId(host), tick).0).collect();
         assert!(phases.iter().all(|phase| *phase < CLOCK_PERIOD_TICKS * tick.0));
         // 250 expected in each quarter, standard deviation 13.7.
         let even = |period: u64| {
@@ -43,6 +42,6 @@ mod tests {
             })
         };
         assert!(even(tick.0) && even(8 * tick.0) && even(CLOCK_PERIOD_TICKS * tick.0), "{phases:?}");
-        assert_eq!(random_clock_phase_of_host(7, NodeId(3), tick).0, phases[3]);
+        assert_eq!(clock_phase(7, NodeId(3), tick).0, phases[3]);
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct PerPacketVlanPicker {
 impl PerPacketVlanPicker {
     pub(super) fn from_plan(plan: &NetworkPlan) -> Option<PerPacketVlanPicker> {
         let routes = plan.settings.vlans.as_ref()?;
-        let class = |lane: u8| plan.class_index_of_priority(routes.lanes[usize::from(lane)]);
+        let class = |lane: u8| plan.class_index(routes.lanes[usize::from(lane)]);
         let draws = |host: &NodeId| random_stream(plan.settings.seed, "vlan of packet", u64::from(host.0));
         Some(PerPacketVlanPicker {
             class_of: routes.tables.vlans().iter().map(|vlan| class(vlan.lane)).collect(),
@@ -26,14 +26,8 @@ impl PerPacketVlanPicker {
     }
 
     /// Picks a VLAN of `among` for a packet of a host. Returns the VLAN and the packet's class in it.
-    pub(super) fn pick_vlan_for_packet(
-        &mut self,
-        host: HostId,
-        among: &[u16],
-        class: u8,
-        ctx: &Context,
-    ) -> (u16, u8) {
+    pub(super) fn pick(&mut self, host: HostId, among: &[u16], class: u8, ctx: &Context) -> (u16, u8) {
         let vlan = random_vlan(among, &mut self.rng[host]);
-        (vlan, if ctx.hot.is_class_lossless(class) { self.class_of[usize::from(vlan)] } else { class })
+        (vlan, if ctx.hot.is_lossless(class) { self.class_of[usize::from(vlan)] } else { class })
     }
 }

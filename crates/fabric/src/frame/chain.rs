@@ -37,18 +37,18 @@ impl PacketFifo {
 
     /// The packets, first to last.
     pub(crate) fn iter(self, pool: &PacketPool) -> impl Iterator<Item = PacketId> {
-        std::iter::successors(self.head(), |index| pool.next_packet_in_fifo(*index))
+        std::iter::successors(self.head(), |index| pool.next_in_fifo(*index))
     }
 
     /// Appends a packet; true if the FIFO was empty.
     #[inline]
     pub(crate) fn push_back(&mut self, pool: &mut PacketPool, index: PacketId) -> bool {
-        self.push_back_and_notify_previous_tail(pool, index, |_| {})
+        self.push_back_with(pool, index, |_| {})
     }
 
     /// Appends a packet and passes the previous tail, if there is one, to `tell`.
     #[inline(always)]
-    pub(crate) fn push_back_and_notify_previous_tail(
+    pub(crate) fn push_back_with(
         &mut self,
         pool: &mut PacketPool,
         index: PacketId,
@@ -77,12 +77,7 @@ impl PacketFifo {
     }
 
     /// Removes `index`, whose predecessor is `before` (none if it is the head).
-    pub(crate) fn unlink_packet_from_fifo(
-        &mut self,
-        pool: &mut PacketPool,
-        before: PacketId,
-        index: PacketId,
-    ) {
+    pub(crate) fn unlink(&mut self, pool: &mut PacketPool, before: PacketId, index: PacketId) {
         let next = pool[index].next;
         if before == PacketId::NONE {
             self.head = next;
@@ -97,12 +92,12 @@ impl PacketFifo {
     /// Removes the last packet, `tail`; takes time linear in the FIFO.
     pub(crate) fn remove_tail(&mut self, pool: &mut PacketPool, tail: PacketId) {
         let before = self.iter(pool).take_while(|index| *index != tail).last().unwrap_or(PacketId::NONE);
-        self.unlink_packet_from_fifo(pool, before, tail);
+        self.unlink(pool, before, tail);
     }
 
     /// Drops the head; `next` is the packet behind it.
     #[inline(always)]
-    pub(crate) fn remove_head_given_next(&mut self, next: PacketId) {
+    pub(crate) fn remove_head(&mut self, next: PacketId) {
         self.head = next;
     }
 

@@ -170,12 +170,12 @@ impl Packet {
     }
 
     /// Its class outside of the tunnel that it is in, if it is in one (only in networks with tunnels).
-    pub(crate) fn class_outside_tunnel(&self) -> Option<u8> {
+    pub(crate) fn outer_class(&self) -> Option<u8> {
         self.vlan.checked_sub(1).map(|class| class as u8)
     }
 
     /// Enters a tunnel, outside of which it has this class, or leaves it (`None`).
-    pub(crate) fn set_class_outside_tunnel(&mut self, class: Option<u8>) {
+    pub(crate) fn set_outer_class(&mut self, class: Option<u8>) {
         self.vlan = class.map_or(0, |class| u16::from(class) + 1);
     }
 
@@ -193,11 +193,11 @@ impl Packet {
 
     /// Whether it is a SYN or a SYN-ACK.
     pub(crate) fn is_syn(&self) -> bool {
-        matches!(self.content, FrameContent::Segment(CompactTcpSegment { flags, .. }) if flags.contains_flags(TcpFlags::SYN))
+        matches!(self.content, FrameContent::Segment(CompactTcpSegment { flags, .. }) if flags.contains(TcpFlags::SYN))
     }
 
     /// Whether its transmission time counts for packets: false for pause frames and frames cut off by a failure.
-    pub(crate) fn counts_as_packet_transmission(&self) -> bool {
+    pub(crate) fn counts_as_transmission(&self) -> bool {
         !matches!(
             self.content,
             FrameContent::Pause { .. } | FrameContent::Damaged { was_pause: true } | FrameContent::Lost
@@ -206,7 +206,7 @@ impl Packet {
 
     /// The ECN field of its IP header; a frame without one is not ECN-capable.
     #[inline]
-    pub(crate) fn ecn_codepoint_of_packet(&self) -> EcnCodepoint {
+    pub(crate) fn ecn_codepoint(&self) -> EcnCodepoint {
         match self.content {
             FrameContent::Segment(CompactTcpSegment { ecn, .. })
             | FrameContent::Datagram { ecn, .. }
@@ -218,7 +218,7 @@ impl Packet {
 
     /// Sets CE if the packet is ECN-capable and has none; whether it did.
     #[inline]
-    pub(crate) fn set_congestion_experienced(&mut self) -> bool {
+    pub(crate) fn mark_ce(&mut self) -> bool {
         if let FrameContent::Segment(CompactTcpSegment { ecn, .. })
         | FrameContent::Datagram { ecn, .. }
         | FrameContent::Foreign { ecn, .. }
@@ -250,7 +250,7 @@ impl Packet {
     pub(crate) fn carries_data_or_requests(&self) -> bool {
         match &self.content {
             FrameContent::Segment(CompactTcpSegment { len, flags, .. }) => {
-                *len > 0 || flags.contains_flags(TcpFlags::SYN) || flags.contains_flags(TcpFlags::FIN)
+                *len > 0 || flags.contains(TcpFlags::SYN) || flags.contains(TcpFlags::FIN)
             }
             FrameContent::Rdma(RdmaFrame { packet, .. }) => {
                 !matches!(packet.opcode, Opcode::Acknowledge | Opcode::Cnp)
@@ -261,7 +261,7 @@ impl Packet {
     }
 
     /// Its rank in a pFabric queue: smaller ranks go first. Frames other than segments have rank 0.
-    pub(crate) fn pfabric_rank_of_packet(&self) -> u32 {
+    pub(crate) fn pfabric_rank(&self) -> u32 {
         if let FrameContent::Segment(CompactTcpSegment { remaining, .. }) = self.content {
             remaining
         } else {

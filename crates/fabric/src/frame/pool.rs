@@ -3,7 +3,7 @@
 use super::path_tag::PathTag;
 use super::telemetry::PacketTelemetryPool;
 use super::{CompactTcpSegment, FrameBytes, FrameBytesId, FrameContent, Packet, PacketId, TcpOptionsId};
-use pauseframe_engine::memory::{prefetch_first_cache_line, push_to_huge_page_vec};
+use pauseframe_engine::memory::{prefetch_first_line, push_on_huge_pages};
 use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_transport::{Segment, TcpOptions};
 use pauseframe_units::Id;
@@ -40,24 +40,24 @@ impl PacketPool {
 
     /// Stores `packet` and returns its index.
     #[inline]
-    pub(crate) fn insert_packet(&mut self, packet: Packet) -> PacketId {
+    pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
         if let Some(index) = self.free.pop() {
             self[index] = packet;
             return index;
         }
-        push_to_huge_page_vec(&mut self.packets, packet);
+        push_on_huge_pages(&mut self.packets, packet);
         PacketId::from_index(self.packets.len() - 1)
     }
 
     /// Frees a packet and its options.
     #[inline]
-    pub(crate) fn remove_packet(&mut self, index: PacketId) {
+    pub(crate) fn remove(&mut self, index: PacketId) {
         self.free.push(index);
         match self[index].content {
             FrameContent::Segment(CompactTcpSegment { options, .. }) if options != TcpOptionsId::NONE => {
                 self.free_options.push(options);
             }
-            FrameContent::Rdma(frame) => self.free_telemetry_of_frame(frame.telemetry),
+            FrameContent::Rdma(frame) => self.free_telemetry(frame.telemetry),
             FrameContent::Foreign { bytes, .. } => drop(self.take_frame_bytes(bytes)),
             _ => {}
         }
@@ -65,54 +65,51 @@ impl PacketPool {
 
     /// Frees a packet whose options [`Self::export_packet`] has moved, without reading it (a likely cache miss).
     #[inline]
-    pub(crate) fn remove_exported_packet(&mut self, index: PacketId) {
+    pub(crate) fn remove_exported(&mut self, index: PacketId) {
         let parted = |content| !matches!(content, FrameContent::Segment(carried) if carried.options != TcpOptionsId::NONE);
         debug_assert!(parted(self[index].content), "its options would be lost");
         self.free.push(index);
     }
 
     /// Replaces the content of a frame and frees what it carried.
-    pub(crate) fn replace_content_of_damaged_frame(&mut self, index: PacketId, content: FrameContent) {
+    pub(crate) fn replace_content(&mut self, index: PacketId, content: FrameContent) {
         if let FrameContent::Segment(CompactTcpSegment { options, .. }) = self[index].content {
             self.take_tcp_options(options);
         } else if let FrameContent::Foreign { bytes, .. } = self[index].content {
             self.take_frame_bytes(bytes);
         } else if let FrameContent::Rdma(frame) = self[index].content {
-            self.free_telemetry_of_frame(frame.telemetry);
+            self.free_telemetry(frame.telemetry);
         }
         self[index].content = content;
     }
 
     /// The packet with an index, if the index is valid.
     #[inline]
-    pub(crate) fn packet_if_index_valid(&self, index: PacketId) -> Option<&Packet> {
+    pub(crate) fn get(&self, index: PacketId) -> Option<&Packet> {
         self.packets.get(index.index())
     }
 
     /// All slots, free or not.
     #[inline(always)]
-    pub(crate) fn all_pool_entries(&self) -> &[Packet] {
+    pub(crate) fn entries(&self) -> &[Packet] {
         &self.packets
     }
 
     /// Prefetches the free slot that is used `ahead` insertions after the next one.
     #[inline(always)]
-    pub(crate) fn prefetch_free_pool_entry(&self, ahead: usize) {
-        prefetch_first_cache_line(
-            self.free
-                .len()
-                .checked_sub(ahead + 1)
-                .and_then(|place| self.packet_if_index_valid(self.free[place])),
+    pub(crate) fn prefetch_free_entry(&self, ahead: usize) {
+        prefetch_first_line(
+            self.free.len().checked_sub(ahead + 1).and_then(|place| self.get(self.free[place])),
         );
     }
 
     /// The packet behind this one in its FIFO.
-    pub(crate) fn next_packet_in_fifo(&self, index: PacketId) -> Option<PacketId> {
+    pub(crate) fn next_in_fifo(&self, index: PacketId) -> Option<PacketId> {
         self[index].next.to_option()
     }
 
     /// Number of slots, free or not.
-    pub(crate) fn pool_entry_count(&self) -> usize {
+    pub(crate) fn entry_count(&self) -> usize {
         self.packets.len()
     }
 
@@ -120,7 +117,7 @@ impl PacketPool {
     ///
     /// # Panics
     /// If a slot was freed twice.
-    pub(crate) fn free_pool_entry_flags(&self) -> Vec<bool> {
+    pub(crate) fn free_flags(&self) -> Vec<bool> {
         let mut is_free = vec![false; self.packets.len()];
         for index in &self.free {
             let twice = std::mem::replace(&mut is_free[index.index()], true);
@@ -130,8 +127,8 @@ impl PacketPool {
     }
 
     /// All packets in the pool, wherever they are in the network.
-    pub(crate) fn iter_packets_in_pool(&self) -> impl Iterator<Item = &Packet> {
-        let is_free = self.free_pool_entry_flags();
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Packet> {
+        let is_free = self.free_flags();
         self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet)
     }
 
@@ -177,7 +174,7 @@ impl PacketPool {
     }
 
     /// Removes a frame of bytes from the pool.
-    pub(crate) fn remove_frame_and_take_bytes(&mut self, index: PacketId, bytes: FrameBytesId) -> FrameBytes {
+    pub(crate) fn remove_frame(&mut self, index: PacketId, bytes: FrameBytesId) -> FrameBytes {
         self.free.push(index);
         self.take_frame_bytes(bytes)
     }
@@ -194,13 +191,13 @@ impl PacketPool {
         options: &[TcpOptions],
         telemetries: &[Telemetry],
     ) -> PacketId {
-        self.import_telemetry_from_partition(&mut packet, telemetries);
+        self.import_telemetry(&mut packet, telemetries);
         if let FrameContent::Segment(carried) = &mut packet.content
             && carried.options != TcpOptionsId::NONE
         {
             carried.options = self.add_tcp_options(options[carried.options.0 as usize]);
         }
-        self.insert_packet(packet)
+        self.insert(packet)
     }
 
     /// Copies a packet for another pool and moves its options to the end of `options`.
@@ -211,7 +208,7 @@ impl PacketPool {
         telemetries: &mut Vec<Telemetry>,
     ) -> Packet {
         let mut copy = self[index];
-        self.export_telemetry_to_partition(index, &mut copy, telemetries);
+        self.export_telemetry(index, &mut copy, telemetries);
         if let FrameContent::Segment(carried) = &mut copy.content
             && carried.options != TcpOptionsId::NONE
         {
@@ -229,7 +226,7 @@ impl PacketPool {
 
     /// The segment that a packet carries.
     #[inline]
-    pub(crate) fn unpack_tcp_segment(&self, carried: &CompactTcpSegment) -> Segment {
+    pub(crate) fn unpack_segment(&self, carried: &CompactTcpSegment) -> Segment {
         let options = if carried.options == TcpOptionsId::NONE {
             TcpOptions::None
         } else {

@@ -1,7 +1,7 @@
 //! Telemetry of HPCC packets, stored outside the packets so that a frame stays one cache line.
 
 use super::{FrameContent, Packet, PacketId, PacketPool, TelemetryId};
-use pauseframe_engine::memory::prefetch_element_at_index_or_first;
+use pauseframe_engine::memory::prefetch_element_or_first;
 use pauseframe_rdma::cc::hpcc::{Hop, Quantum, Telemetry};
 use pauseframe_units::{BitRate, LineRate, Time};
 use std::hint::select_unpredictable;
@@ -17,14 +17,14 @@ pub(crate) struct TelemetryStamper {
 impl TelemetryStamper {
     /// For the rates of the fastest host link and the fastest link. The unit follows the host link, as in the scripts of the HPCC
     /// simulator: a coarser one makes the busiest of several hops look busier.
-    pub(crate) fn create_stamper_for_fastest_links(host: BitRate, link: BitRate) -> TelemetryStamper {
+    pub(crate) fn for_fastest_links(host: BitRate, link: BitRate) -> TelemetryStamper {
         let line = LineRate::new(link);
         TelemetryStamper { quantum: Quantum::for_line(host.0), usual: (line, rate_in_kbps(line)) }
     }
 
     /// The telemetry of a port with this rate: bytes in its queue, bytes sent, and the time.
     #[inline(always)]
-    pub(crate) fn build_hop_telemetry(self, rate: LineRate, queue: u64, sent: u64, now: Time) -> Hop {
+    pub(crate) fn build_hop(self, rate: LineRate, queue: u64, sent: u64, now: Time) -> Hop {
         let line = if rate == self.usual.0 { self.usual.1 } else { rate_in_kbps(rate) };
         self.quantum.stamp(line, queue, sent, now.0 / 1000)
     }
@@ -50,7 +50,7 @@ const _: () = assert!(size_of::<CacheLineAlignedTelemetry>() == 64);
 
 impl PacketPool {
     /// Empty telemetry for a packet.
-    pub(crate) fn add_empty_packet_telemetry(&mut self) -> TelemetryId {
+    pub(crate) fn add_empty_telemetry(&mut self) -> TelemetryId {
         let PacketTelemetryPool { all, free } = &mut self.telemetries;
         if let Some(place) = free.pop() {
             all[place.0 as usize].0.clear();
@@ -61,38 +61,35 @@ impl PacketPool {
     }
 
     /// The telemetry of a packet; empty if it has none.
-    pub(crate) fn telemetry_of_packet(&self, telemetry: TelemetryId) -> &Telemetry {
+    pub(crate) fn telemetry(&self, telemetry: TelemetryId) -> &Telemetry {
         self.telemetries.all.get(telemetry.0 as usize).map_or(&Telemetry::EMPTY, |line| &line.0)
     }
 
     /// The telemetry to which switch ports append. Acknowledgements return that of a data packet as it is.
     #[inline]
-    pub(crate) fn telemetry_to_append_to(&self, index: PacketId) -> Option<TelemetryId> {
+    pub(crate) fn appendable_telemetry(&self, index: PacketId) -> Option<TelemetryId> {
         let FrameContent::Rdma(frame) = &self[index].content else { return None };
         (frame.packet.opcode.is_data() && frame.telemetry != TelemetryId::NONE).then_some(frame.telemetry)
     }
 
     /// Prefetches the telemetry of a packet, if its next node reads it: switches pass that of acknowledgements on.
     #[inline(always)]
-    pub(crate) fn prefetch_telemetry_of_packet(&self, packet: &Packet, to_host: bool) {
+    pub(crate) fn prefetch_telemetry(&self, packet: &Packet, to_host: bool) {
         if let FrameContent::Rdma(frame) = &packet.content {
             let place = frame.telemetry.0 as usize;
             let is_read = to_host | frame.packet.opcode.is_data();
-            prefetch_element_at_index_or_first(
-                &self.telemetries.all,
-                select_unpredictable(is_read, place, 0),
-            );
+            prefetch_element_or_first(&self.telemetries.all, select_unpredictable(is_read, place, 0));
         }
     }
 
     /// Appends the telemetry of a switch port.
-    pub(crate) fn append_hop_telemetry(&mut self, telemetry: TelemetryId, hop: Hop) {
+    pub(crate) fn append_hop(&mut self, telemetry: TelemetryId, hop: Hop) {
         self.telemetries.all[telemetry.0 as usize].0.push(hop);
     }
 
     /// Exchanges the telemetry of a packet, which may be none, for another.
     #[inline]
-    pub(crate) fn swap_packet_telemetry(&mut self, index: PacketId, other: &mut TelemetryId) {
+    pub(crate) fn swap_telemetry(&mut self, index: PacketId, other: &mut TelemetryId) {
         if let FrameContent::Rdma(frame) = &mut self[index].content {
             std::mem::swap(&mut frame.telemetry, other);
         }
@@ -100,25 +97,25 @@ impl PacketPool {
 
     /// Frees telemetry, if it is any.
     #[inline]
-    pub(crate) fn free_telemetry_of_frame(&mut self, telemetry: TelemetryId) {
+    pub(crate) fn free_telemetry(&mut self, telemetry: TelemetryId) {
         if telemetry != TelemetryId::NONE {
             self.telemetries.free.push(telemetry);
         }
     }
 
     /// Imports the telemetry of a packet from another pool, where the packet has its index in `telemetries`.
-    pub(super) fn import_telemetry_from_partition(&mut self, packet: &mut Packet, telemetries: &[Telemetry]) {
+    pub(super) fn import_telemetry(&mut self, packet: &mut Packet, telemetries: &[Telemetry]) {
         if let FrameContent::Rdma(frame) = &mut packet.content
             && frame.telemetry != TelemetryId::NONE
         {
-            let telemetry = self.add_empty_packet_telemetry();
+            let telemetry = self.add_empty_telemetry();
             self.telemetries.all[telemetry.0 as usize].0 = telemetries[frame.telemetry.0 as usize];
             frame.telemetry = telemetry;
         }
     }
 
     /// Moves the telemetry of a leaving packet to the end of `telemetries`, where `copy` refers to it.
-    pub(super) fn export_telemetry_to_partition(
+    pub(super) fn export_telemetry(
         &mut self,
         index: PacketId,
         copy: &mut Packet,
@@ -133,8 +130,8 @@ impl PacketPool {
             return;
         }
         stays.telemetry = TelemetryId::NONE;
-        telemetries.push(*self.telemetry_of_packet(frame.telemetry));
-        self.free_telemetry_of_frame(frame.telemetry);
+        telemetries.push(*self.telemetry(frame.telemetry));
+        self.free_telemetry(frame.telemetry);
         if let FrameContent::Rdma(leaves) = &mut copy.content {
             leaves.telemetry = TelemetryId((telemetries.len() - 1) as u32);
         }

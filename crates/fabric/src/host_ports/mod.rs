@@ -140,7 +140,7 @@ impl HostPorts {
     }
 
     /// The places of a new flow among those of its hosts, source first; each later choice needs them again.
-    pub fn turns_of_new_flow(&mut self, hosts: [NodeId; 2], kind: FlowKind) -> [u32; 2] {
+    pub fn assign_turns(&mut self, hosts: [NodeId; 2], kind: FlowKind) -> [u32; 2] {
         match self.settings.choice {
             PortChoice::QueueAffinity if kind == FlowKind::QueuePair => {
                 hosts.map(|host| self.next_turn(host))
@@ -188,7 +188,7 @@ impl HostPorts {
     }
 
     /// The ports that packets of this side leave and reach in turn; empty unless each packet takes the next port.
-    pub fn ways_of_packets(&self, ends: &FlowEnds, routes: &NextHops) -> Vec<[NodeId; 2]> {
+    pub fn packet_ways(&self, ends: &FlowEnds, routes: &NextHops) -> Vec<[NodeId; 2]> {
         if self.settings.choice != PortChoice::RoundRobin || !self.ports.contains_key(&ends.hosts[0]) {
             return Vec::new();
         }

@@ -11,9 +11,9 @@
 mod train;
 
 use train::{
-    PathHop, earliest_train_arrival_time_at_last_link, latest_arrival_of_train, least_unloaded_arrival_time,
-    lower_bound_of_two_routes, sprayed_transfer_time, time_of_shared_links, time_of_shared_links_if_cut,
-    train_transfer_time, transfer_time_by_ports, unloaded_arrival_time_at_last_link,
+    PathHop, earliest_arrival, latest_arrival, least_unloaded_arrival, lower_bound, shared_link_time,
+    shared_link_time_cut, sprayed_transfer_time, train_transfer_time, transfer_time_by_ports,
+    unloaded_arrival,
 };
 
 use crate::flow::{FlowSpec, StorageOperation};
@@ -87,26 +87,26 @@ impl IdealFctCalculator {
     }
 
     /// From the start of the flow to its last byte at the application (that of the reply, if there is one).
-    pub fn ideal_flow_completion_time(&self, spec: &FlowSpec) -> Span {
-        self.ideal_time_of_ways(spec, [[spec.source, spec.destination], [spec.destination, spec.source]])
+    pub fn ideal_fct(&self, spec: &FlowSpec) -> Span {
+        self.ideal_fct_by_ways(spec, [[spec.source, spec.destination], [spec.destination, spec.source]])
     }
 
     /// The same by the ports that its packets leave and reach, there and back.
-    pub(crate) fn ideal_time_of_ways(&self, spec: &FlowSpec, [there, back]: [[NodeId; 2]; 2]) -> Span {
-        if let Some(time) = self.ideal_time_within_server(spec) {
+    pub(crate) fn ideal_fct_by_ways(&self, spec: &FlowSpec, [there, back]: [[NodeId; 2]; 2]) -> Span {
+        if let Some(time) = self.time_within_server(spec) {
             return time;
         }
         let [there, back] = [there, back].map(|[from, to]| self.ideal_path(spec, from, to));
-        if let Some(time) = self.ideal_queue_pair_operation_time(spec, &there, &back) {
+        if let Some(time) = self.operation_time(spec, &there, &back) {
             return time;
         }
-        let mut time = self.ideal_handshake_time(spec, &there, &back);
+        let mut time = self.handshake_time(spec, &there, &back);
         if spec.size != u64::MAX {
-            time = time.saturating_add(self.ideal_transfer_time(spec, spec.size, &there));
+            time = time.saturating_add(self.transfer_time(spec, spec.size, &there));
         }
         if spec.reply > 0 {
             time = time.saturating_add(spec.reply_delay);
-            time = time.saturating_add(self.ideal_transfer_time(spec, spec.reply, &back));
+            time = time.saturating_add(self.transfer_time(spec, spec.reply, &back));
         }
         time
     }
@@ -120,7 +120,7 @@ impl IdealFctCalculator {
     }
 
     /// The time of a flow alone on scale-up links, if it takes them.
-    fn ideal_time_within_server(&self, spec: &FlowSpec) -> Option<Span> {
+    fn time_within_server(&self, spec: &FlowSpec) -> Option<Span> {
         let links = self.settings.scale_up.as_ref().filter(|_| self.is_within_server(spec))?;
         let there = if spec.size == u64::MAX { Span::ZERO } else { links.transfer_time(spec.size) };
         if spec.reply == 0 {
@@ -131,19 +131,19 @@ impl IdealFctCalculator {
 
     /// Lower bound of the time in which messages of these sizes, each on its own queue pair, get from ports of a host to ports of another together:
     /// they share the links of the ports that they leave and reach, and all links between.
-    pub fn ideal_time_of_parts(&self, spec: &FlowSpec, ways: &[[NodeId; 2]], sizes: &[u64]) -> Span {
+    pub fn time_of_parts(&self, spec: &FlowSpec, ways: &[[NodeId; 2]], sizes: &[u64]) -> Span {
         if sizes.contains(&u64::MAX) {
             return Span::ZERO;
         }
         let path = self.path_of_queue_pairs(spec, ways, sizes.len());
         let mut train: Vec<(u64, u32)> =
-            sizes.iter().flat_map(|bytes| self.build_packet_train(spec, *bytes)).collect();
+            sizes.iter().flat_map(|bytes| self.packet_train(spec, *bytes)).collect();
         // Whichever order packets leave in, those of this size or above take this long, and the last of them has to cross.
         train.sort_unstable_by_key(|(_, size)| std::cmp::Reverse(*size));
-        let shared = time_of_shared_links(&path.hops, &train);
+        let shared = shared_link_time(&path.hops, &train);
         let wire = match path.hops.last() {
             Some(last) if path.leaves_by_one_link() => {
-                latest_arrival_of_train(&path.hops, &train).saturating_add(last.delay).max(shared)
+                latest_arrival(&path.hops, &train).saturating_add(last.delay).max(shared)
             }
             _ => shared,
         };
@@ -152,21 +152,21 @@ impl IdealFctCalculator {
 
     /// A job completes with its slowest flow or part of a flow, and not before all its bytes from other servers have passed the aggregator's links back to back; `flows`
     /// are the job's, to or from the same aggregator. Each flow takes the best ports of its hosts.
-    pub fn ideal_query_completion_time(&self, flows: &[FlowSpec]) -> Span {
+    pub fn query_completion_time(&self, flows: &[FlowSpec]) -> Span {
         let by_ports = flows.iter().map(|flow| self.flow_by_ports(flow)).collect::<Vec<_>>();
         let least = |ways: &Vec<FlowSpec>, of: &dyn Fn(&FlowSpec) -> Span| {
             ways.iter().map(of).min().unwrap_or_default()
         };
-        let alone = |flow: &FlowSpec| self.ideal_flow_completion_time(&self.largest_part(flow));
+        let alone = |flow: &FlowSpec| self.ideal_fct(&self.largest_part(flow));
         let alone = by_ports.iter().map(|ways| least(ways, &alone)).max().unwrap_or_default();
         let crossing = || by_ports.iter().filter(|ways| ways.iter().all(|flow| !self.is_within_server(flow)));
-        let first = |flow: &FlowSpec| self.first_arrival_time_at_last_link(flow);
+        let first = |flow: &FlowSpec| self.last_link_arrival(flow);
         let Some(first) = crossing().map(|ways| least(ways, &first)).min() else {
             return alone;
         };
-        let load = |flow: &FlowSpec| self.last_link_transmission_time(flow);
+        let load = |flow: &FlowSpec| self.last_link_time(flow);
         let last_link = crossing().map(|ways| least(ways, &load)).fold(first, Span::saturating_add);
-        let delay = |flow: &FlowSpec| self.host_delay_after_last_link(flow);
+        let delay = |flow: &FlowSpec| self.last_hop_delay(flow);
         let delay = crossing().map(|ways| least(ways, &delay)).min().unwrap_or_default();
         alone.max(last_link.saturating_add(delay))
     }
@@ -179,9 +179,8 @@ impl IdealFctCalculator {
             return vec![*spec];
         }
         let pairs = own.iter().flat_map(|own| reached.iter().map(move |reached| (*own, *reached)));
-        let reaches = |from, to| {
-            self.routes.distance(from, to) < u32::MAX && !self.ideal_path_hops(from, to).is_empty()
-        };
+        let reaches =
+            |from, to| self.routes.distance(from, to) < u32::MAX && !self.path_hops(from, to).is_empty();
         let has_way = |(own, reached): &(NodeId, NodeId)| reaches(*own, *reached) && reaches(*reached, *own);
         let ways: Vec<FlowSpec> = pairs
             .filter(has_way)
@@ -197,28 +196,28 @@ impl IdealFctCalculator {
 
     /// What one queue pair carries of a flow at most: parts of a message can take several paths at once.
     fn largest_part(&self, spec: &FlowSpec) -> FlowSpec {
-        let pairs = self.settings.queue_pairs_of_flow(spec);
+        let pairs = self.settings.flow_queue_pairs(spec);
         let size = pairs.and_then(|pairs| pairs.parts(spec.size, 0).into_iter().max()).unwrap_or(spec.size);
         FlowSpec { size, ..*spec }
     }
 
     /// The round-trip time of a full segment and its ACK between two hosts in the idle network.
-    pub fn base_rtt_between_hosts(&self, from: NodeId, to: NodeId, transport: u16) -> Span {
+    pub fn base_rtt(&self, from: NodeId, to: NodeId, transport: u16) -> Span {
         let mss = self.full_segment_bytes(transport);
         let spec = FlowSpec { transport, ..FlowSpec::new(from, to, mss) };
-        let ack = self.wire_size_of_segment(&spec, &Segment::default());
-        let there = self.ideal_transfer_time(&spec, spec.size, &self.ideal_path(&spec, from, to));
-        there.saturating_add(self.one_way_time_of_train(&self.ideal_path(&spec, to, from), &[(1, ack)]))
+        let ack = self.wire_size(&spec, &Segment::default());
+        let there = self.transfer_time(&spec, spec.size, &self.ideal_path(&spec, from, to));
+        there.saturating_add(self.one_way_time(&self.ideal_path(&spec, to, from), &[(1, ack)]))
     }
 
     /// The number of links between two hosts.
-    pub fn link_count_between_hosts(&self, from: NodeId, to: NodeId) -> u32 {
-        self.ideal_path_hops(from, to).len() as u32
+    pub fn link_count(&self, from: NodeId, to: NodeId) -> u32 {
+        self.path_hops(from, to).len() as u32
     }
 
     /// Latency of links and switches between two hosts, without stacks and serialisation.
-    pub fn link_and_switch_latency(&self, from: NodeId, to: NodeId) -> Span {
-        self.ideal_path_hops(from, to).iter().fold(Span::ZERO, |sum, hop| sum + hop.delay)
+    pub fn network_latency(&self, from: NodeId, to: NodeId) -> Span {
+        self.path_hops(from, to).iter().fold(Span::ZERO, |sum, hop| sum + hop.delay)
     }
 
     /// The path of a flow's packets, or a lower bound of all paths between two hosts if packets take several.
@@ -229,25 +228,21 @@ impl IdealFctCalculator {
     /// As [`Self::ideal_path`], for a message on so many queue pairs, each of which takes one of these ways and is paced at the rate of one port.
     fn path_of_queue_pairs(&self, spec: &FlowSpec, ways: &[[NodeId; 2]], queue_pairs: usize) -> IdealPath {
         let subflows = self.settings.subflows(spec.transport);
-        let choices = self.ways_of_packets(ways, subflows > 1, queue_pairs);
+        let choices = self.packet_ways(ways, subflows > 1, queue_pairs);
         let in_turn = choices.iter().any(|ways| ways.len() > 1);
         let several = self.spread || in_turn || queue_pairs > 1 || subflows > 1;
         let is_paced = self.transport(spec).rdma().is_some();
         let most = is_paced.then_some(queue_pairs as u64).or((subflows > 1).then_some(u64::from(subflows)));
         let hops = choices.iter().map(|ways| self.hops_of_ways(ways, several, most));
-        let smallest = || self.wire_size_of_segment(spec, &Segment { len: 1, ..Segment::default() });
+        let smallest = || self.wire_size(spec, &Segment { len: 1, ..Segment::default() });
         let cut = (subflows > 1).then(smallest);
-        IdealPath {
-            hops: hops.reduce(lower_bound_of_two_routes).unwrap_or_default(),
-            one_path: !several,
-            cut,
-        }
+        IdealPath { hops: hops.reduce(lower_bound).unwrap_or_default(), one_path: !several, cut }
     }
 
     /// The links that packets take which use these pairs of ports in turn; at most so many ports at once at the source, if that is given.
     fn hops_of_ways(&self, ways: &[(NodeId, NodeId)], several: bool, most: Option<u64>) -> Vec<PathHop> {
-        let routes = ways.iter().map(|(from, to)| self.ideal_path_hops(*from, *to));
-        let mut hops = routes.reduce(lower_bound_of_two_routes).unwrap_or_default();
+        let routes = ways.iter().map(|(from, to)| self.path_hops(*from, *to));
+        let mut hops = routes.reduce(lower_bound).unwrap_or_default();
         let rate = |port: PortId| self.topology.channel(port).rate.0;
         let of_node = |node: &NodeId| self.topology.nodes()[*node].ports[0];
         let [own, reached]: [BTreeSet<NodeId>; 2] =
@@ -293,7 +288,7 @@ impl IdealFctCalculator {
         };
         for (from, to) in pairs {
             if let Some(vlans) = &self.settings.vlans {
-                for path in vlans.candidate_paths_of_sender(*from, *to) {
+                for path in vlans.candidate_paths(*from, *to) {
                     path.into_iter().enumerate().for_each(|(at, port)| add(at, &mut std::iter::once(port)));
                 }
                 continue;
@@ -314,7 +309,7 @@ impl IdealFctCalculator {
 
     /// The pairs of ports that packets of a flow take: those that its parts have chosen, unless hosts send by each port in turn or a flow has subflows. From each port they go to the
     /// nearest of the receiver, and among equal ones each subflow or queue pair decides, or the flow: hence several possibilities.
-    fn ways_of_packets(
+    fn packet_ways(
         &self,
         chosen: &[[NodeId; 2]],
         subflows: bool,
@@ -346,7 +341,7 @@ impl IdealFctCalculator {
         (0..choices).map(choice).collect()
     }
 
-    fn ideal_path_hops(&self, from: NodeId, to: NodeId) -> Vec<PathHop> {
+    fn path_hops(&self, from: NodeId, to: NodeId) -> Vec<PathHop> {
         let hop = |port: PortId| {
             let channel = self.topology.channel(port);
             let latency =
@@ -361,21 +356,20 @@ impl IdealFctCalculator {
             return if self.uniform {
                 vlans.shortest_path(from, to).into_iter().map(hop).collect()
             } else {
-                let routes = vlans
-                    .candidate_paths_of_sender(from, to)
-                    .map(|ports| ports.into_iter().map(&hop).collect());
-                routes.reduce(lower_bound_of_two_routes).unwrap_or_default()
+                let routes =
+                    vlans.candidate_paths(from, to).map(|ports| ports.into_iter().map(&hop).collect());
+                routes.reduce(lower_bound).unwrap_or_default()
             };
         }
         if self.uniform {
-            self.shortest_path_of_uniform_links(from, to, hop)
+            self.uniform_shortest_path(from, to, hop)
         } else {
-            self.lower_bound_of_shortest_paths(from, to, hop)
+            self.shortest_path_bound(from, to, hop)
         }
     }
 
     /// A shortest path if all switch links are alike: the links of the two hosts and the needed number of switch links.
-    fn shortest_path_of_uniform_links(
+    fn uniform_shortest_path(
         &self,
         from: NodeId,
         to: NodeId,
@@ -392,12 +386,7 @@ impl IdealFctCalculator {
     }
 
     /// Lower bound of all shortest paths: the highest rate and the smallest delay at each distance from the source.
-    fn lower_bound_of_shortest_paths(
-        &self,
-        from: NodeId,
-        to: NodeId,
-        hop: impl Fn(PortId) -> PathHop,
-    ) -> Vec<PathHop> {
+    fn shortest_path_bound(&self, from: NodeId, to: NodeId, hop: impl Fn(PortId) -> PathHop) -> Vec<PathHop> {
         let mut hops = Vec::new();
         let mut nodes = vec![from];
         while nodes != [to] {
@@ -406,7 +395,7 @@ impl IdealFctCalculator {
             for port in ports {
                 next.push(self.topology.peer(*port));
                 let this = hop(*port);
-                best = Some(best.map_or(this, |best| best.elementwise_better_hop(this)));
+                best = Some(best.map_or(this, |best| best.elementwise_better(this)));
             }
             next.sort_unstable();
             next.dedup();
@@ -418,23 +407,23 @@ impl IdealFctCalculator {
 
     /// Payload of a full segment. Round trips of other protocols than TCP are measured with one of TCP that fills the MTU.
     fn full_segment_bytes(&self, transport: u16) -> u64 {
-        let header = IPV4_HEADER_BYTES + Segment::default().tcp_header_len(true);
+        let header = IPV4_HEADER_BYTES + Segment::default().header_len(true);
         let mtu = self.settings.mtu;
         let tcp = self.settings.transports[usize::from(transport)].tcp();
         u64::from(tcp.map_or(mtu - header, |config| config.mss))
     }
 
     /// Bytes on the wire of a segment of this flow's transport.
-    fn wire_size_of_segment(&self, spec: &FlowSpec, segment: &Segment) -> u32 {
+    fn wire_size(&self, spec: &FlowSpec, segment: &Segment) -> u32 {
         let transport = self.transport(spec);
         let has_timestamps = transport.tcp().is_none_or(|config| config.timestamps);
-        let options = transport.tcp().map_or(0, |config| config.multipath_option_bytes(segment.len));
-        let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(has_timestamps) + options + segment.len;
-        self.settings.overhead.wire_size_of_ip_packet(ip, transport.priority)
+        let options = transport.tcp().map_or(0, |config| config.dss_bytes(segment.len));
+        let ip = IPV4_HEADER_BYTES + segment.header_len(has_timestamps) + options + segment.len;
+        self.settings.overhead.wire_size(ip, transport.priority)
     }
 
     /// SYN and SYN-ACK, unless the connection is open already; data of TCP go with the ACK that completes it.
-    fn ideal_handshake_time(&self, spec: &FlowSpec, there: &IdealPath, back: &IdealPath) -> Span {
+    fn handshake_time(&self, spec: &FlowSpec, there: &IdealPath, back: &IdealPath) -> Span {
         let Some(config) = self.transport(spec).tcp() else {
             return Span::ZERO;
         };
@@ -448,58 +437,50 @@ impl IdealFctCalculator {
             window_scale: 0,
         };
         let syn = Segment { flags: TcpFlags::SYN, options: TcpOptions::Syn(options), ..Segment::default() };
-        let size = self.wire_size_of_segment(spec, &syn);
-        let trip = self.one_way_time_of_train(there, &[(1, size)]);
-        let trip = trip.saturating_add(self.one_way_time_of_train(back, &[(1, size)]));
+        let size = self.wire_size(spec, &syn);
+        let trip = self.one_way_time(there, &[(1, size)]);
+        let trip = trip.saturating_add(self.one_way_time(back, &[(1, size)]));
         // An MPTCP connection gives its data to a subflow that is established, so the ACK leaves before them.
-        let ack = self.wire_size_of_segment(spec, &Segment::default());
+        let ack = self.wire_size(spec, &Segment::default());
         let first = there.hops.first().filter(|_| self.settings.subflows(spec.transport) > 1);
         trip.saturating_add(first.map_or(Span::ZERO, |hop| hop.rate.serialise(ack)))
     }
 
     /// A READ: a request, and the response. A WRITE: the data, and the acknowledgement of the last packet.
-    fn ideal_queue_pair_operation_time(
-        &self,
-        spec: &FlowSpec,
-        there: &IdealPath,
-        back: &IdealPath,
-    ) -> Option<Span> {
+    fn operation_time(&self, spec: &FlowSpec, there: &IdealPath, back: &IdealPath) -> Option<Span> {
         let transport = self.transport(spec);
         let (rdma, operation) = (transport.rdma()?, spec.operation?);
-        let wire = |ip, priority| self.settings.overhead.wire_size_of_ip_packet(ip, priority);
+        let wire = |ip, priority| self.settings.overhead.wire_size(ip, priority);
         let alone = |packet: &Packet, priority| [(1, wire(rdma.pair.ip_size(packet), priority))];
         Some(match operation {
             StorageOperation::Read => {
                 let train = rdma.pair.response_train(spec.reply).into_iter();
                 let train: Vec<_> = train.map(|(count, ip)| (count, wire(ip, transport.priority))).collect();
                 let request = alone(&Packet::read_request(0, 0), transport.priority);
-                self.one_way_time_of_train(there, &request)
-                    .saturating_add(self.one_way_time_of_train(back, &train))
+                self.one_way_time(there, &request).saturating_add(self.one_way_time(back, &train))
             }
             StorageOperation::Write => {
                 let priority = if rdma.pair.unordered { rdma.cnp_priority } else { transport.priority };
                 let answer = alone(&Packet::new(Opcode::Acknowledge, 0), priority);
-                self.ideal_transfer_time(spec, spec.size, there)
-                    .saturating_add(self.one_way_time_of_train(back, &answer))
+                self.transfer_time(spec, spec.size, there).saturating_add(self.one_way_time(back, &answer))
             }
         })
     }
 
     /// `bytes` of data, cut into full segments and a shorter last one.
-    fn ideal_transfer_time(&self, spec: &FlowSpec, bytes: u64, path: &IdealPath) -> Span {
-        self.one_way_time_of_train(path, &self.build_packet_train(spec, bytes))
+    fn transfer_time(&self, spec: &FlowSpec, bytes: u64, path: &IdealPath) -> Span {
+        self.one_way_time(path, &self.packet_train(spec, bytes))
     }
 
     /// (count, wire size) of the full packets and of the last one.
-    fn build_packet_train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
+    fn packet_train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
         let transport = self.transport(spec);
         if let Some(rdma) = transport.rdma() {
-            let wire = |ip| self.settings.overhead.wire_size_of_ip_packet(ip, transport.priority);
+            let wire = |ip| self.settings.overhead.wire_size(ip, transport.priority);
             return rdma.pair.train(bytes).into_iter().map(|(count, ip)| (count, wire(ip))).collect();
         }
         let mss = self.full_segment_bytes(spec.transport);
-        let data =
-            |len: u64| self.wire_size_of_segment(spec, &Segment { len: len as u32, ..Segment::default() });
+        let data = |len: u64| self.wire_size(spec, &Segment { len: len as u32, ..Segment::default() });
         let (full, rest) = (bytes / mss, bytes % mss);
         let mut train = Vec::with_capacity(2);
         if full > 0 {
@@ -512,10 +493,10 @@ impl IdealFctCalculator {
     }
 
     /// Time from socket to socket of a packet train with at most two sizes, ready at the start.
-    fn one_way_time_of_train(&self, path: &IdealPath, train: &[(u64, u32)]) -> Span {
+    fn one_way_time(&self, path: &IdealPath, train: &[(u64, u32)]) -> Span {
         let is_cut = path.cut.filter(|_| train.iter().map(|(count, _)| count).sum::<u64>() > 1);
         let wire = if let Some(smallest) = is_cut {
-            time_of_shared_links_if_cut(&path.hops, train, smallest)
+            shared_link_time_cut(&path.hops, train, smallest)
         } else if path.one_path {
             train_transfer_time(&path.hops, train)
         } else if path.leaves_by_one_link() {
@@ -527,25 +508,25 @@ impl IdealFctCalculator {
     }
 
     /// When the first packet of a flow to the aggregator is ready for the last link.
-    fn first_arrival_time_at_last_link(&self, spec: &FlowSpec) -> Span {
-        let (path, bytes) = self.path_and_bytes_to_query_aggregator(spec);
-        let train = self.build_packet_train(spec, bytes);
-        let whole = self.ideal_flow_completion_time(spec);
-        let inbound = self.ideal_transfer_time(spec, bytes, &path);
+    fn last_link_arrival(&self, spec: &FlowSpec) -> Span {
+        let (path, bytes) = self.path_to_aggregator(spec);
+        let train = self.packet_train(spec, bytes);
+        let whole = self.ideal_fct(spec);
+        let inbound = self.transfer_time(spec, bytes, &path);
         let first = if path.one_path {
-            unloaded_arrival_time_at_last_link(&path.hops, train[0].1)
+            unloaded_arrival(&path.hops, train[0].1)
         } else if path.leaves_by_one_link() {
-            earliest_train_arrival_time_at_last_link(&path.hops, &train)
+            earliest_arrival(&path.hops, &train)
         } else {
-            least_unloaded_arrival_time(&path.hops, &train)
+            least_unloaded_arrival(&path.hops, &train)
         };
         // If both sums saturate the difference is too small, but the total saturates anyway.
         (whole - inbound).saturating_add(self.settings.tx_delay).saturating_add(first)
     }
 
     /// The time of a flow's bytes on the links of the aggregator: on all of them together, or on one if only one port is active at a time.
-    fn last_link_transmission_time(&self, spec: &FlowSpec) -> Span {
-        let (path, bytes) = self.path_and_bytes_to_query_aggregator(spec);
+    fn last_link_time(&self, spec: &FlowSpec) -> Span {
+        let (path, bytes) = self.path_to_aggregator(spec);
         let aggregator = if spec.reply > 0 { spec.source } else { spec.destination };
         let mut last = *path.last();
         if !matches!(self.settings.host_ports.choice, PortChoice::ActiveBackup | PortChoice::Mux) {
@@ -553,16 +534,16 @@ impl IdealFctCalculator {
                 |node: NodeId| self.topology.channel(self.topology.nodes()[node].ports[0].reverse()).rate.0;
             last.total_rate = last.total_rate.max(self.ports_of_host(aggregator).into_iter().map(rate).sum());
         }
-        last.load(&self.build_packet_train(spec, bytes))
+        last.load(&self.packet_train(spec, bytes))
     }
 
-    fn host_delay_after_last_link(&self, spec: &FlowSpec) -> Span {
-        let (path, _) = self.path_and_bytes_to_query_aggregator(spec);
+    fn last_hop_delay(&self, spec: &FlowSpec) -> Span {
+        let (path, _) = self.path_to_aggregator(spec);
         path.last().delay.saturating_add(self.settings.rx_delay)
     }
 
     /// The path to the aggregator, and the bytes on it.
-    fn path_and_bytes_to_query_aggregator(&self, spec: &FlowSpec) -> (IdealPath, u64) {
+    fn path_to_aggregator(&self, spec: &FlowSpec) -> (IdealPath, u64) {
         if spec.reply > 0 {
             (self.ideal_path(spec, spec.destination, spec.source), spec.reply)
         } else {

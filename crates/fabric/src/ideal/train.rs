@@ -15,7 +15,7 @@ pub(super) struct PathHop {
 
 impl PathHop {
     /// The better rate and the better delay of two links.
-    pub(super) fn elementwise_better_hop(self, other: PathHop) -> PathHop {
+    pub(super) fn elementwise_better(self, other: PathHop) -> PathHop {
         let faster =
             self.rate.serialise(RATE_COMPARISON_BYTES) <= other.rate.serialise(RATE_COMPARISON_BYTES);
         PathHop {
@@ -38,14 +38,14 @@ impl PathHop {
 }
 
 /// A lower bound of two routes between the same hosts: as many links as the shorter, each the better of both.
-pub(super) fn lower_bound_of_two_routes(one: Vec<PathHop>, other: Vec<PathHop>) -> Vec<PathHop> {
+pub(super) fn lower_bound(one: Vec<PathHop>, other: Vec<PathHop>) -> Vec<PathHop> {
     let (mut best, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     let Some(((last, between), (last_of_longer, before))) = best.split_last_mut().zip(longer.split_last())
     else {
         return best;
     };
-    between.iter_mut().zip(before).for_each(|(hop, other)| *hop = hop.elementwise_better_hop(*other));
-    *last = last.elementwise_better_hop(*last_of_longer);
+    between.iter_mut().zip(before).for_each(|(hop, other)| *hop = hop.elementwise_better(*other));
+    *last = last.elementwise_better(*last_of_longer);
     best
 }
 
@@ -72,18 +72,18 @@ pub(super) fn train_transfer_time(path: &[PathHop], train: &[(u64, u32)]) -> Spa
 }
 
 /// When a packet that leaves at time 0 is ready for the last link.
-pub(super) fn unloaded_arrival_time_at_last_link(path: &[PathHop], size: u32) -> Span {
+pub(super) fn unloaded_arrival(path: &[PathHop], size: u32) -> Span {
     let hop =
         |sum: Span, hop: &PathHop| sum.saturating_add(hop.rate.serialise(size)).saturating_add(hop.delay);
     path[..path.len() - 1].iter().fold(Span::ZERO, hop)
 }
 
 /// When the first packet of a train is ready for the last link, if a short packet may overtake earlier ones.
-pub(super) fn earliest_train_arrival_time_at_last_link(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+pub(super) fn earliest_arrival(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     let mut sent = Span::ZERO;
     let mut first = Span::MAX;
     for &(count, size) in train {
-        first = first.min(sent.saturating_add(unloaded_arrival_time_at_last_link(path, size)));
+        first = first.min(sent.saturating_add(unloaded_arrival(path, size)));
         sent = sent.saturating_add(path[0].rate.serialise(size).saturating_mul(count));
     }
     first
@@ -92,20 +92,20 @@ pub(super) fn earliest_train_arrival_time_at_last_link(path: &[PathHop], train: 
 /// Lower bound for packets that leave by one link in order and then take several paths.
 pub(super) fn sprayed_transfer_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     let Some(last) = path.last().filter(|_| path.len() > 1) else { return train_transfer_time(path, train) };
-    latest_arrival_of_train(path, train)
-        .max(earliest_train_arrival_time_at_last_link(path, train).saturating_add(last.load(train)))
+    latest_arrival(path, train)
+        .max(earliest_arrival(path, train).saturating_add(last.load(train)))
         .saturating_add(last.delay)
-        .max(time_of_shared_links(path, train))
+        .max(shared_link_time(path, train))
 }
 
 /// When the last link has sent the last packet of each size of a train at the earliest, if each waits for the first link only.
-pub(super) fn latest_arrival_of_train(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+pub(super) fn latest_arrival(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     let Some(last) = path.last() else { return Span::ZERO };
     let (mut sent, mut latest) = (Span::ZERO, Span::ZERO);
     for &(count, size) in train {
         let each = path[0].rate.serialise(size);
         let last_leaves = sent.saturating_add(each.saturating_mul(count - 1));
-        let arrives = last_leaves.saturating_add(unloaded_arrival_time_at_last_link(path, size));
+        let arrives = last_leaves.saturating_add(unloaded_arrival(path, size));
         latest = latest.max(arrives.saturating_add(last.rate.serialise(size)));
         sent = last_leaves.saturating_add(each);
     }
@@ -115,21 +115,20 @@ pub(super) fn latest_arrival_of_train(path: &[PathHop], train: &[(u64, u32)]) ->
 /// Lower bound for packets that take the ports of their hosts in turn, in whatever order: each packet must cross, too.
 pub(super) fn transfer_time_by_ports(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     let Some(last) = path.last() else { return Span::ZERO };
-    let crossing =
-        |size: u32| unloaded_arrival_time_at_last_link(path, size).saturating_add(last.rate.serialise(size));
+    let crossing = |size: u32| unloaded_arrival(path, size).saturating_add(last.rate.serialise(size));
     let alone = train.iter().map(|(_, size)| crossing(*size)).max().unwrap_or_default();
-    alone.saturating_add(last.delay).max(time_of_shared_links(path, train))
+    alone.saturating_add(last.delay).max(shared_link_time(path, train))
 }
 
 /// Lower bound for packets in whatever order: at each place of the path the links there must send everything, after some packet has come there and
 /// before the rest of the way of some packet.
-pub(super) fn time_of_shared_links(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+pub(super) fn shared_link_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     let smallest = train.iter().map(|(_, size)| *size).min().unwrap_or_default();
-    time_of_shared_links_if_cut(path, train, smallest)
+    shared_link_time_cut(path, train, smallest)
 }
 
 /// The same if packets may be cut so that the first and the last have `smallest` bytes.
-pub(super) fn time_of_shared_links_if_cut(path: &[PathHop], train: &[(u64, u32)], smallest: u32) -> Span {
+pub(super) fn shared_link_time_cut(path: &[PathHop], train: &[(u64, u32)], smallest: u32) -> Span {
     let alone: Vec<Span> =
         path.iter().map(|hop| hop.rate.serialise(smallest).saturating_add(hop.delay)).collect();
     let sum = |spans: &[Span]| spans.iter().copied().fold(Span::ZERO, Span::saturating_add);
@@ -141,6 +140,6 @@ pub(super) fn time_of_shared_links_if_cut(path: &[PathHop], train: &[(u64, u32)]
 }
 
 /// When some packet of a train can be ready for the last link at the earliest.
-pub(super) fn least_unloaded_arrival_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
-    train.iter().map(|(_, size)| unloaded_arrival_time_at_last_link(path, *size)).min().unwrap_or_default()
+pub(super) fn least_unloaded_arrival(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    train.iter().map(|(_, size)| unloaded_arrival(path, *size)).min().unwrap_or_default()
 }

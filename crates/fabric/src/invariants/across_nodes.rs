@@ -14,21 +14,21 @@ use pauseframe_units::{NodeId, PortId};
 pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) {
     let node = &view.plan.topology.nodes()[switch];
     let mut came = PacketsAndBytes::default();
-    let number = view.plan.switch_id_of_node(switch).expect("a switch has a number among them");
+    let number = view.plan.switch_id(switch).expect("a switch has a number among them");
     let mut went = view.partition_of_node(switch).ports.by_switch[number].discarded;
     for egress in &node.ports {
         let ingress = egress.reverse();
-        came += count_packets_sent_by_port(view, ingress);
-        went += count_packets_on_wire(view, ingress);
-        went += view.partition_of_link_peer(ingress).ports.errors.packets_lost_on_wire(ingress);
-        went += count_packets_sent_by_port(view, *egress);
-        for slot in iter_class_slots_of_port(view, *egress) {
-            let here = view.partition_of_port_owner(*egress);
-            let cnms = here.ports.counters.merged_counters_of_queue(slot).cnms_sent;
+        came += sent_by_port(view, ingress);
+        went += packets_on_wire(view, ingress);
+        went += view.peer_partition(ingress).ports.errors.lost_on_wire(ingress);
+        went += sent_by_port(view, *egress);
+        for slot in iter_slots(view, *egress) {
+            let here = view.owner_partition(*egress);
+            let cnms = here.ports.counters.merged_counters(slot).cnms_sent;
             came += PacketsAndBytes { packets: cnms, bytes: cnms * u64::from(CNM_FRAME_BYTES) };
-            went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, here.ports.slots[slot].queue));
-            for fifo in here.switching.fifos_of_timed_queue(slot) {
-                went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, fifo));
+            went += PacketsAndBytes::sum_of_packets(fifo_packets(here, here.ports.slots[slot].queue));
+            for fifo in here.switching.timed_fifos(slot) {
+                went += PacketsAndBytes::sum_of_packets(fifo_packets(here, fifo));
             }
         }
     }
@@ -38,12 +38,12 @@ pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) 
         came += frames(state.counts.control_frames);
         went += frames(state.control_frames_received);
         for (_, fifo) in state.held_fifos() {
-            went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, fifo));
+            went += PacketsAndBytes::sum_of_packets(fifo_packets(here, fifo));
         }
     }
     if let Some(linux) = &here.switching.switches[number].linux {
-        for (_, fifo) in linux.fifos_before_forwarding() {
-            went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, fifo));
+        for (_, fifo) in linux.unforwarded_fifos() {
+            went += PacketsAndBytes::sum_of_packets(fifo_packets(here, fifo));
         }
     }
     if let Some(tunnels) = &here.switching.tunnels {
@@ -59,36 +59,36 @@ pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) 
     );
 }
 
-fn iter_class_slots_of_port(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = SlotId> {
-    (0..view.plan.priorities.len() as u8).map(move |class| view.plan.slot_of_class(port, class))
+fn iter_slots(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = SlotId> {
+    (0..view.plan.priorities.len() as u8).map(move |class| view.plan.slot(port, class))
 }
 
 /// Packets that a port has transmitted, without pause frames.
-fn count_packets_sent_by_port(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
-    view.partition_of_port_owner(port).ports.count_packets_sent_by_port(port)
+fn sent_by_port(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
+    view.owner_partition(port).ports.sent_by_port(port)
 }
 
 /// Packets in flight. Frames lost to a failure stay on the wire but are already counted as lost.
-fn count_packets_on_wire(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
+fn packets_on_wire(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
     PacketsAndBytes::sum_of_packets(
-        iter_frames_on_wire(view, port).filter(|packet| packet.counts_as_packet_transmission()),
+        frames_on_wire(view, port).filter(|packet| packet.counts_as_transmission()),
     )
 }
 
 /// The frames on a wire. On a cross-partition link the first local frame has already left (`boundary.rs`).
-fn iter_frames_on_wire(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
-    let (from, to) = (view.partition_of_port_owner(port), view.partition_of_link_peer(port));
+fn frames_on_wire(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
+    let (from, to) = (view.owner_partition(port), view.peer_partition(port));
     let leaving = if std::ptr::eq(from, to) { PacketFifo::EMPTY } else { from.ports.ports[port].in_flight };
-    iter_fifo_packets(to, to.ports.ports[port].in_flight).chain(iter_fifo_packets(from, leaving).skip(1))
+    fifo_packets(to, to.ports.ports[port].in_flight).chain(fifo_packets(from, leaving).skip(1))
 }
 
-fn iter_fifo_packets(partition: &Partition, packets: PacketFifo) -> impl Iterator<Item = &Packet> {
+fn fifo_packets(partition: &Partition, packets: PacketFifo) -> impl Iterator<Item = &Packet> {
     packets.iter(&partition.ctx.packets).map(|index| &partition.ctx.packets[index])
 }
 
 /// Checks that sender and receiver of a link agree on paused classes, except while a pause frame is in flight.
-pub(super) fn check_pause_agreement_of_link_ends(view: ObserverView<'_>, port: PortId) {
-    let (pause_requester, obeyer) = (view.partition_of_link_peer(port), view.partition_of_port_owner(port));
+pub(super) fn check_pause_agreement(view: ObserverView<'_>, port: PortId) {
+    let (pause_requester, obeyer) = (view.peer_partition(port), view.owner_partition(port));
     if view.plan.lossless == 0
         || !view.plan.has_ingress_account(port)
         || obeyer.ports.ports[port].is_link_down()
@@ -99,20 +99,20 @@ pub(super) fn check_pause_agreement_of_link_ends(view: ObserverView<'_>, port: P
         return;
     }
     let name = || view.plan.topology.port_name(port);
-    for class in (0..view.plan.priorities.len() as u8).filter(|class| view.plan.is_class_lossless(*class)) {
-        let requested = check_pause_request_of_peer(view, port, class & view.plan.account_mask);
+    for class in (0..view.plan.priorities.len() as u8).filter(|class| view.plan.is_lossless(*class)) {
+        let requested = check_peer_request(view, port, class & view.plan.account_mask);
         let paused = obeyer.ports.ports[port].paused & 1 << class != 0;
-        let obeys = view.plan.obeyed_pause_classes(port) & 1 << class != 0;
+        let obeys = view.plan.obeyed_classes(port) & 1 << class != 0;
         if requested == paused
             || !obeys
             || pause_requester.ports.has_pause_storm(port.reverse())
-            || obeyer.ports.watchdogs.watchdog_storm_count(view.plan.slot_of_class(port, class)) > 0
+            || obeyer.ports.watchdogs.storm_count(view.plan.slot(port, class)) > 0
         {
             continue;
         }
         let may_be_lost = pause_requester.ports.errors.can_damage_frames(port.reverse());
         assert!(
-            may_be_lost || is_pause_frame_on_its_way(view, port, class),
+            may_be_lost || is_pause_in_transit(view, port, class),
             "class {class} of {} is {}, its peer has asked for {}, and no pause frame is under way",
             name(),
             if paused { "paused" } else { "not paused" },
@@ -122,20 +122,18 @@ pub(super) fn check_pause_agreement_of_link_ends(view: ObserverView<'_>, port: P
 }
 
 /// Whether the peer of `port` requests a pause; checks that its account agrees.
-fn check_pause_request_of_peer(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
-    let pause_requester = view.partition_of_link_peer(port);
-    let slot = view.plan.slot_of_class(port, class);
-    let account = &view.ingress_account_at_link_peer(port, slot);
-    let pool =
-        view.plan.switch_id_of_node(view.plan.topology.peer(port)).filter(|_| pause_requester.ctx.hot.shared);
+fn check_peer_request(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
+    let pause_requester = view.peer_partition(port);
+    let slot = view.plan.slot(port, class);
+    let account = &view.peer_ingress_account(port, slot);
+    let pool = view.plan.switch_id(view.plan.topology.peer(port)).filter(|_| pause_requester.ctx.hot.shared);
     let agrees = if let Some(switch) = pool {
-        let pool = &pause_requester.switching.switches[switch].pools
-            [pause_requester.ctx.hot.buffer_pool_index_of_class(class)];
+        let pool =
+            &pause_requester.switching.switches[switch].pools[pause_requester.ctx.hot.pool_index(class)];
         let waits = pool.paused.contains(&slot);
-        let may_go_on = view.shared_pool_limits_at_link_peer(port, slot).may_resume(
-            IngressOccupancy::pool_occupancy_of_ingress_account(account),
-            pool.free_bytes_of_pool(),
-        );
+        let may_go_on = view
+            .peer_pool_limits(port, slot)
+            .may_resume(IngressOccupancy::of_account(account), pool.free_bytes());
         if account.pause_sent { waits && !may_go_on } else { !waits && account.in_headroom == 0 }
     } else if account.pause_sent {
         account.bytes > account.limits.xon
@@ -153,10 +151,10 @@ fn check_pause_request_of_peer(view: ObserverView<'_>, port: PortId, class: u8) 
 }
 
 /// Whether a pause frame for `port` waits at its peer, is on the wire, or waits for the reaction time.
-fn is_pause_frame_on_its_way(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
-    let (pause_requester, obeyer) = (view.partition_of_link_peer(port), view.partition_of_port_owner(port));
-    let waiting = iter_fifo_packets(pause_requester, pause_requester.ports.waiting_pauses[port.reverse()]);
-    let mut frames = waiting.chain(iter_frames_on_wire(view, port.reverse()));
+fn is_pause_in_transit(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
+    let (pause_requester, obeyer) = (view.peer_partition(port), view.owner_partition(port));
+    let waiting = fifo_packets(pause_requester, pause_requester.ports.waiting_pauses[port.reverse()]);
+    let mut frames = waiting.chain(frames_on_wire(view, port.reverse()));
     frames.any(
         |frame| matches!(frame.content, FrameContent::Pause { classes, .. } if classes & 1 << class != 0),
     ) || obeyer.ports.pending_pauses[port].iter().any(|pause| pause.classes & 1 << class != 0)

@@ -12,7 +12,7 @@ use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::plan::NetworkPlan;
 use crate::worker::PartitionWorker;
-use across_nodes::{check_packet_conservation, check_pause_agreement_of_link_ends};
+use across_nodes::{check_packet_conservation, check_pause_agreement};
 use pauseframe_units::NodeId;
 use recount::PartitionRecount;
 
@@ -31,25 +31,22 @@ pub(crate) struct InvariantCheckSchedule {
 impl InvariantCheckSchedule {
     /// The schedule of a network that has not started.
     pub(crate) fn new(plan: &NetworkPlan) -> InvariantCheckSchedule {
-        InvariantCheckSchedule { due: events_between_invariant_checks(plan, plan.class_slot_count()) }
+        InvariantCheckSchedule { due: events_between_checks(plan, plan.slot_count()) }
     }
 
-    pub(crate) fn is_invariant_check_due(&self, events: u64) -> bool {
+    pub(crate) fn is_due(&self, events: u64) -> bool {
         self.due <= events
     }
 
     /// Schedules the next check after one at `events` events.
-    pub(crate) fn schedule_next_invariant_check(&mut self, view: ObserverView<'_>, events: u64) {
+    pub(crate) fn schedule_next(&mut self, view: ObserverView<'_>, events: u64) {
         let places = |worker: &PartitionWorker| {
             let Partition { ctx, endpoints, .. } = &worker.partition;
-            ctx.packets.pool_entry_count() + endpoints.max_simultaneous_endpoints()
+            ctx.packets.entry_count() + endpoints.peak_endpoints()
         };
         let places: usize = view.workers.iter().map(|worker| places(worker)).sum();
-        self.due = events
-            + events_between_invariant_checks(
-                view.plan,
-                view.plan.class_slot_count() * view.workers.len() + places,
-            );
+        self.due =
+            events + events_between_checks(view.plan, view.plan.slot_count() * view.workers.len() + places);
     }
 }
 
@@ -60,15 +57,15 @@ impl InvariantCheckSchedule {
 pub(crate) fn check_invariants(view: ObserverView<'_>, number: usize) {
     let (partition, number) = (&view.workers[number].partition, number as u16);
     let is_here = |node: NodeId| view.partition_of[node] == number;
-    PartitionRecount::new(view, number, partition).check_partition_counters();
+    PartitionRecount::new(view, number, partition).check_counters();
     let ports = view.plan.all_ports().filter(|port| is_here(view.plan.topology.owner(*port)));
-    ports.for_each(|port| check_pause_agreement_of_link_ends(view, port));
+    ports.for_each(|port| check_pause_agreement(view, port));
     let switches = view.plan.switches.iter().filter(|switch| is_here(**switch));
     switches.for_each(|switch| check_packet_conservation(view, *switch));
 }
 
 /// Events between two recounts that visit `counted` slots and packet indices.
-fn events_between_invariant_checks(plan: &NetworkPlan, counted: usize) -> u64 {
+fn events_between_checks(plan: &NetworkPlan, counted: usize) -> u64 {
     counted as u64 * CHECK_INTERVAL * if plan.is_large_network() { LARGE_NETWORK_FACTOR } else { 1 }
 }
 

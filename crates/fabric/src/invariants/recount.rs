@@ -27,24 +27,19 @@ impl<'a> PartitionRecount<'a> {
             view,
             number,
             partition,
-            seen: partition.ctx.packets.free_pool_entry_flags(),
-            accounts: IndexVec::filled(0, view.plan.class_slot_count()),
+            seen: partition.ctx.packets.free_flags(),
+            accounts: IndexVec::filled(0, view.plan.slot_count()),
         }
     }
 
     /// # Panics
     /// If a counter of the partition is wrong.
-    pub(super) fn check_partition_counters(mut self) {
+    pub(super) fn check_counters(mut self) {
         for port in self.view.plan.all_ports() {
             let topology = &self.view.plan.topology;
             let sends = self.view.partition_of[topology.owner(port)] == self.number;
             if sends || self.view.partition_of[topology.peer(port)] == self.number {
-                self.visit_and_count_fifo_packets(
-                    self.partition.ports.ports[port].in_flight,
-                    port,
-                    "a wire",
-                    |_| {},
-                );
+                self.visit_fifo(self.partition.ports.ports[port].in_flight, port, "a wire", |_| {});
             }
             if sends {
                 self.check_port_backlogs(port);
@@ -54,9 +49,9 @@ impl<'a> PartitionRecount<'a> {
             self.check_host_buffers(host);
         }
         for switch in self.partition.switching.switches.ids() {
-            self.visit_held_packets(switch);
-            self.visit_packets_before_forwarding(switch);
-            self.check_switch_backlog_and_pools(switch);
+            self.visit_held(switch);
+            self.visit_unforwarded(switch);
+            self.check_switch_buffer(switch);
         }
         self.check_ingress_accounts();
         self.check_endpoints();
@@ -65,7 +60,7 @@ impl<'a> PartitionRecount<'a> {
     }
 
     /// Visits the packets of a FIFO and checks that each is in no other.
-    fn visit_and_count_fifo_packets(
+    fn visit_fifo(
         &mut self,
         chain: PacketFifo,
         port: PortId,
@@ -94,8 +89,8 @@ impl<'a> PartitionRecount<'a> {
     fn check_port_backlogs(&mut self, port: PortId) {
         let (partition, state) = (self.partition, &self.partition.ports.ports[port]);
         let pauses = partition.ports.waiting_pauses.get(port).copied().unwrap_or(PacketFifo::EMPTY);
-        let (pauses, _) = self.visit_and_count_fifo_packets(pauses, port, "the pause frames", |_| {});
-        self.assert_counter_equals_recount(
+        let (pauses, _) = self.visit_fifo(pauses, port, "the pause frames", |_| {});
+        self.assert_recount(
             "the bit of pause frames",
             port,
             u64::from(state.pauses_wait),
@@ -103,41 +98,36 @@ impl<'a> PartitionRecount<'a> {
         );
         let at_switch = state.from.is_switch();
         for class in 0..self.view.plan.priorities.len() as u8 {
-            let slot = &partition.ports.slots[partition.ctx.hot.slot_of_class(port, class)];
+            let slot = &partition.ports.slots[partition.ctx.hot.slot(port, class)];
             let mut owed = Vec::new();
             let (mut count, mut bytes) = (0, 0);
-            let of_flows =
-                partition.switching.fifos_of_timed_queue(partition.ctx.hot.slot_of_class(port, class));
+            let of_flows = partition.switching.timed_fifos(partition.ctx.hot.slot(port, class));
             for fifo in std::iter::once(slot.queue).chain(of_flows) {
-                let (packets, their_bytes) =
-                    self.visit_and_count_fifo_packets(fifo, port, "a queue", |packet| {
-                        owed.extend(
-                            at_switch.then(|| find_ingress_account_of_packet(partition, packet)).flatten(),
-                        );
-                    });
+                let (packets, their_bytes) = self.visit_fifo(fifo, port, "a queue", |packet| {
+                    owed.extend(at_switch.then(|| ingress_account_of(partition, packet)).flatten());
+                });
                 (count, bytes) = (count + packets, bytes + their_bytes);
             }
-            self.add_bytes_to_recounted_accounts(owed);
+            self.add_to_accounts(owed);
             let ready = state.ready & 1 << class != 0;
-            self.assert_counter_equals_recount("the ready bit", port, u64::from(ready), u64::from(count > 0));
+            self.assert_recount("the ready bit", port, u64::from(ready), u64::from(count > 0));
             if at_switch {
-                self.assert_counter_equals_recount("the backlog", port, slot.backlog, bytes);
+                self.assert_recount("the backlog", port, slot.backlog, bytes);
             }
             let number = state.from.as_switch().map(|switch| &partition.switching.switches[switch]);
             if let Some(linux) = number.and_then(|switch| switch.linux.as_ref()) {
-                let (waiting, frames, of_frames) =
-                    linux.recount_queue(partition.ctx.hot.slot_of_class(port, class));
+                let (waiting, frames, of_frames) = linux.recount_queue(partition.ctx.hot.slot(port, class));
                 let counted = u64::from(slot.waiting);
-                self.assert_counter_equals_recount("the packet count", port, counted, waiting);
-                self.assert_counter_equals_recount("the frames of super-packets", port, frames, count);
-                self.assert_counter_equals_recount("the bytes of super-packets", port, of_frames, bytes);
+                self.assert_recount("the packet count", port, counted, waiting);
+                self.assert_recount("the frames of super-packets", port, frames, count);
+                self.assert_recount("the bytes of super-packets", port, of_frames, bytes);
             } else if at_switch && partition.ctx.hot.watched_arrivals & 1 << class != 0 {
-                self.assert_counter_equals_recount("the packet count", port, u64::from(slot.waiting), count);
+                self.assert_recount("the packet count", port, u64::from(slot.waiting), count);
             }
         }
         let bound = state.tx_pending || state.in_pipeline;
         assert!(
-            !state.has_frames_to_send() || bound,
+            !state.has_eligible_frames() || bound,
             "{} has something to send and will not send it",
             self.port_name(port)
         );
@@ -150,87 +140,82 @@ impl<'a> PartitionRecount<'a> {
             return;
         }
         let (port, classes) = (host.port, self.view.plan.priorities.len() as u8);
-        self.visit_and_count_fifo_packets(host.receiving, port, "the stack", |_| {});
-        let (_, mut held) = self.visit_and_count_fifo_packets(host.sending, port, "the stack", |_| {});
-        for queue in partition
-            .endpoints
-            .limiters
-            .iter()
-            .flat_map(|limiters| limiters.iter_fifos_of_rate_limiters(number))
-        {
-            held += self.visit_and_count_fifo_packets(queue, port, "a rate limiter", |_| {}).1;
+        self.visit_fifo(host.receiving, port, "the stack", |_| {});
+        let (_, mut held) = self.visit_fifo(host.sending, port, "the stack", |_| {});
+        for queue in partition.endpoints.limiters.iter().flat_map(|limiters| limiters.fifos(number)) {
+            held += self.visit_fifo(queue, port, "a rate limiter", |_| {}).1;
         }
         let by_flow = host.flow_queue_bytes();
         let mut waiting = [0; 8];
         for queue in host.nic_fifos() {
-            self.visit_and_count_fifo_packets(queue, port, "the NIC", |packet| {
+            self.visit_fifo(queue, port, "the NIC", |packet| {
                 waiting[usize::from(packet.class)] += u64::from(packet.size);
             });
         }
         for class in 0..classes {
-            let slot = &partition.ports.slots[partition.ctx.hot.slot_of_class(port, class)];
+            let slot = &partition.ports.slots[partition.ctx.hot.slot(port, class)];
             let first = slot
                 .queue
                 .iter(&partition.ctx.packets)
                 .map(|index| u64::from(partition.ctx.packets[index].size));
             let bytes = first.sum::<u64>() + waiting[usize::from(class)];
-            self.assert_counter_equals_recount("the backlog", port, slot.backlog, bytes);
+            self.assert_recount("the backlog", port, slot.backlog, bytes);
             // With a queue for each flow, nobody holds what is in the ring.
             held += if by_flow.is_some() { waiting[usize::from(class)] } else { bytes };
         }
-        self.assert_counter_equals_recount("the NIC", port, host.held, held);
-        self.assert_counter_equals_recount("NIC queues", port, by_flow.unwrap_or(held), held);
+        self.assert_recount("the NIC", port, host.held, held);
+        self.assert_recount("NIC queues", port, by_flow.unwrap_or(held), held);
         let Some(Some(receiver)) = partition.endpoints.receivers.get(number) else { return };
         let (mut lossy, mut owed) = (0, Vec::new());
-        self.visit_and_count_fifo_packets(receiver.waiting, port, "the receive buffer", |packet| {
-            if partition.ctx.hot.is_class_lossless(packet.class) {
+        self.visit_fifo(receiver.waiting, port, "the receive buffer", |packet| {
+            if partition.ctx.hot.is_lossless(packet.class) {
                 let class = packet.class & partition.ctx.hot.account_mask;
-                owed.push((partition.ctx.hot.slot_of_class(packet.ingress, class), u64::from(packet.size)));
+                owed.push((partition.ctx.hot.slot(packet.ingress, class), u64::from(packet.size)));
             } else {
                 lossy += u64::from(packet.size);
             }
         });
-        self.add_bytes_to_recounted_accounts(owed);
-        self.assert_counter_equals_recount("the receive buffer", port, receiver.lossy, lossy);
+        self.add_to_accounts(owed);
+        self.assert_recount("the receive buffer", port, receiver.lossy, lossy);
     }
 
-    fn add_bytes_to_recounted_accounts(&mut self, owed: Vec<(SlotId, u64)>) {
+    fn add_to_accounts(&mut self, owed: Vec<(SlotId, u64)>) {
         for (account, size) in owed {
             self.accounts[account] += size;
         }
     }
 
     /// Visits the packets of a Linux machine that are in no egress queue yet.
-    fn visit_packets_before_forwarding(&mut self, number: SwitchId) {
+    fn visit_unforwarded(&mut self, number: SwitchId) {
         let partition = self.partition;
         let Some(linux) = &partition.switching.switches[number].linux else { return };
         for (port, counted, fifo) in linux.ring_counts() {
             let count = fifo.iter(&partition.ctx.packets).count() as u64;
-            self.assert_counter_equals_recount("the receive ring", port, u64::from(counted), count);
+            self.assert_recount("the receive ring", port, u64::from(counted), count);
         }
-        for (port, fifo) in linux.fifos_before_forwarding() {
-            self.visit_and_count_fifo_packets(fifo, port, "a receive ring or poll", |_| {});
+        for (port, fifo) in linux.unforwarded_fifos() {
+            self.visit_fifo(fifo, port, "a receive ring or poll", |_| {});
         }
     }
 
     /// Visits the packets that a leaf holds for earlier ones.
-    fn visit_held_packets(&mut self, number: SwitchId) {
+    fn visit_held(&mut self, number: SwitchId) {
         let partition = self.partition;
         let Some(state) = &partition.switching.switches[number].conweave else { return };
         let (mut held, mut lossy, mut owed) = (0, BTreeMap::<SlotId, u64>::new(), Vec::new());
         for (port, fifo) in state.held_fifos() {
             held += self
-                .visit_and_count_fifo_packets(fifo, port, "packets held", |packet| {
-                    if let Some(account) = find_ingress_account_of_packet(partition, packet) {
+                .visit_fifo(fifo, port, "packets held", |packet| {
+                    if let Some(account) = ingress_account_of(partition, packet) {
                         owed.push(account);
                     } else {
-                        let slot = partition.ctx.hot.slot_of_class(port, packet.class);
+                        let slot = partition.ctx.hot.slot(port, packet.class);
                         *lossy.entry(slot).or_default() += u64::from(packet.size);
                     }
                 })
                 .1;
         }
-        self.add_bytes_to_recounted_accounts(owed);
+        self.add_to_accounts(owed);
         for (port, until, timer) in state.holds_and_timers() {
             assert!(
                 timer.is_some_and(|timer| timer <= until),
@@ -239,9 +224,9 @@ impl<'a> PartitionRecount<'a> {
             );
         }
         for (slot, bytes) in state.held_lossy_bytes() {
-            let port = partition.ctx.hot.port_and_class_of_slot(slot).0;
+            let port = partition.ctx.hot.port_and_class(slot).0;
             let found = lossy.get(&slot).copied().unwrap_or_default();
-            self.assert_counter_equals_recount("the held bytes", port, bytes, found);
+            self.assert_recount("the held bytes", port, bytes, found);
         }
         let node = &self.view.plan.topology.nodes()[partition.switching.switches[number].node];
         assert!(
@@ -253,7 +238,7 @@ impl<'a> PartitionRecount<'a> {
     }
 
     /// Checks the total backlog of a switch and its pools.
-    fn check_switch_backlog_and_pools(&self, number: SwitchId) {
+    fn check_switch_buffer(&self, number: SwitchId) {
         let (partition, switch) = (self.partition, &self.partition.switching.switches[number]);
         if self.view.partition_of[switch.node] != self.number {
             return;
@@ -265,26 +250,25 @@ impl<'a> PartitionRecount<'a> {
             .iter()
             .flat_map(|port| (0..self.view.plan.priorities.len() as u8).map(move |c| (*port, c)))
         {
-            let backlog = partition.ports.slots[partition.ctx.hot.slot_of_class(egress, class)].backlog;
-            let account = &self.view.ingress_account_at_link_peer(
-                egress.reverse(),
-                partition.ctx.hot.slot_of_class(egress.reverse(), class),
-            );
-            let shared = if partition.ctx.hot.is_class_lossless(class) {
+            let backlog = partition.ports.slots[partition.ctx.hot.slot(egress, class)].backlog;
+            let account = &self
+                .view
+                .peer_ingress_account(egress.reverse(), partition.ctx.hot.slot(egress.reverse(), class));
+            let shared = if partition.ctx.hot.is_lossless(class) {
                 account.bytes - account.in_headroom
             } else {
                 backlog
             };
             held += backlog;
             headroom += account.in_headroom;
-            pools[partition.ctx.hot.buffer_pool_index_of_class(class)] +=
+            pools[partition.ctx.hot.pool_index(class)] +=
                 shared.saturating_sub(partition.switching.policies[usize::from(class)].reserved);
         }
         if let Some(state) = &switch.conweave {
             held += state.held_bytes();
             for (slot, bytes) in state.held_lossy_bytes() {
-                let class = partition.ctx.hot.port_and_class_of_slot(slot).1;
-                pools[partition.ctx.hot.buffer_pool_index_of_class(class)] += bytes;
+                let class = partition.ctx.hot.port_and_class(slot).1;
+                pools[partition.ctx.hot.pool_index(class)] += bytes;
             }
         }
         let counted = partition.ports.by_switch[number].bytes;
@@ -333,13 +317,13 @@ impl<'a> PartitionRecount<'a> {
     /// Checks the ingress accounts.
     fn check_ingress_accounts(&self) {
         for (slot, found) in self.accounts.iter_enumerated() {
-            let port = self.partition.ctx.hot.port_and_class_of_slot(slot).0;
+            let port = self.partition.ctx.hot.port_and_class(slot).0;
             let here = self.view.partition_of[self.view.plan.topology.peer(port)] == self.number;
             if !here {
                 continue;
             }
-            let account = self.view.ingress_account_at_link_peer(port, slot);
-            self.assert_counter_equals_recount("the ingress account", port.reverse(), account.bytes, *found);
+            let account = self.view.peer_ingress_account(port, slot);
+            self.assert_recount("the ingress account", port.reverse(), account.bytes, *found);
             assert!(
                 account.in_headroom <= account.bytes,
                 "more than all is headroom at {}",
@@ -348,7 +332,7 @@ impl<'a> PartitionRecount<'a> {
         }
     }
 
-    fn assert_counter_equals_recount(&self, what: &str, port: PortId, counted: u64, found: u64) {
+    fn assert_recount(&self, what: &str, port: PortId, counted: u64, found: u64) {
         assert!(counted == found, "{what} of {} counts {counted} and holds {found}", self.port_name(port));
     }
 
@@ -358,14 +342,13 @@ impl<'a> PartitionRecount<'a> {
 }
 
 /// The ingress account of a packet queued in a switch, and its bytes.
-fn find_ingress_account_of_packet(partition: &Partition, packet: &Packet) -> Option<(SlotId, u64)> {
+fn ingress_account_of(partition: &Partition, packet: &Packet) -> Option<(SlotId, u64)> {
     let class = packet.class & partition.ctx.hot.account_mask;
     let by_ingress = matches!(partition.ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_))
-        || partition.ctx.hot.is_class_lossless(class);
+        || partition.ctx.hot.is_lossless(class);
     // A CNM of this switch has no ingress port.
     let counts = by_ingress && packet.ingress != PortId::NONE;
-    let slot = || {
-        partition.ctx.hot.slot_of_class(packet.ingress, packet.ingress_class & partition.ctx.hot.account_mask)
-    };
+    let slot =
+        || partition.ctx.hot.slot(packet.ingress, packet.ingress_class & partition.ctx.hot.account_mask);
     counts.then(|| (slot(), u64::from(packet.size)))
 }

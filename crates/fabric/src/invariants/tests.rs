@@ -86,7 +86,7 @@ fn what_a_link_sends_as_it_is_back_is_in_one_place() {
         down: Time(HALF.0 / 2),
         up: Some(HALF),
     };
-    network.schedule_link_and_node_failures(vec![failure], Span::from_us(10));
+    network.schedule_failures(vec![failure], Span::from_us(10));
     proceed(&mut network, HALF);
 }
 
@@ -104,7 +104,7 @@ fn nothing_is_acknowledged_that_has_not_come() {
 }
 
 fn first_of(partition: &Partition, port: PortId) -> PacketId {
-    partition.ports.slots[partition.ctx.hot.slot_of_class(port, 0)]
+    partition.ports.slots[partition.ctx.hot.slot(port, 0)]
         .queue
         .head()
         .expect("packets wait for the slow link")
@@ -113,7 +113,7 @@ fn first_of(partition: &Partition, port: PortId) -> PacketId {
 #[test]
 fn a_backlog_is_the_sum_of_its_packets() {
     let said = complaint(false, |partition, slow| {
-        let slot = partition.ctx.hot.slot_of_class(slow, 0);
+        let slot = partition.ctx.hot.slot(slow, 0);
         partition.ports.slots[slot].backlog += 1;
     });
     assert!(said.contains("the backlog of s:2 counts"), "{said}");
@@ -141,17 +141,17 @@ fn a_switch_and_its_pool_are_the_sums_of_its_queues() {
 fn a_packet_is_in_one_place() {
     let said = complaint(false, |partition, slow| {
         partition.endpoints.hosts[HostId(0)].receiving =
-            partition.ports.slots[partition.ctx.hot.slot_of_class(slow, 0)].queue;
+            partition.ports.slots[partition.ctx.hot.slot(slow, 0)].queue;
     });
     assert!(said.contains("a packet in the stack at a:0 is in two places"), "{said}");
     let said = complaint(false, |partition, _| {
-        partition.ctx.packets.insert_packet(Packet::new(FrameContent::Lost, 64, 0));
+        partition.ctx.packets.insert(Packet::new(FrameContent::Lost, 64, 0));
     });
     assert!(said.contains("1 packets are in no queue"), "{said}");
     let said = complaint(false, |partition, slow| {
         let index = first_of(partition, slow);
-        partition.ctx.packets.remove_packet(index);
-        partition.ctx.packets.remove_packet(index);
+        partition.ctx.packets.remove(index);
+        partition.ctx.packets.remove(index);
     });
     assert!(said.contains("given back twice"), "{said}");
 }
@@ -186,7 +186,7 @@ fn both_ends_of_a_link_agree_on_pauses() {
     assert!(said.contains("is not paused, its peer has asked for a pause"), "{said}");
     for shared in [false, true] {
         let said = complaint(shared, |partition, _| {
-            let slot = partition.ctx.hot.slot_of_class(paused(partition), 0);
+            let slot = partition.ctx.hot.slot(paused(partition), 0);
             partition.ports.ingress.accounts[slot].pause_sent = false;
         });
         assert!(said.contains("does not ask for a pause") || said.contains("has asked for none"), "{said}");
@@ -227,9 +227,9 @@ fn damaged_frames_on_a_wire_that_fails_are_counted() {
     let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 100_000));
     let mut network = build(&topology, &settings(config()), &flows);
     let wire = port(&topology, "a", "s");
-    network.add_link_error_models(&[(wire, ErrorModel::FrameErrors(1.0))], &(Time::ZERO..Time::MAX));
+    network.add_error_models(&[(wire, ErrorModel::FrameErrors(1.0))], &(Time::ZERO..Time::MAX));
     let (down, up) = (Time(1_000_000), Some(Time(9_000_000)));
-    network.schedule_link_and_node_failures(
+    network.schedule_failures(
         vec![ScheduledFailure { is_silent: false, what: FailedElement::Link(wire.link()), down, up }],
         Span::from_ms(1),
     );
@@ -246,10 +246,9 @@ fn a_switch_that_is_led_to_a_port_of_another_node_stops() {
         let (mut network, _) = half_way(false);
         let elsewhere = port(&topology(), elsewhere.0, elsewhere.1);
         let partition = network.last_partition();
-        let rows: Vec<u32> =
-            partition.ctx.packets.iter_packets_in_pool().map(|packet| packet.route).collect();
+        let rows: Vec<u32> = partition.ctx.packets.iter().map(|packet| packet.route).collect();
         for row in rows {
-            partition.switching.paths.store_path_at_row(row, &[elsewhere, elsewhere]);
+            partition.switching.paths.store_path(row, &[elsewhere, elsewhere]);
         }
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| proceed(&mut network, Time::MAX)));
         let said = ran.expect_err("it is not its own port");

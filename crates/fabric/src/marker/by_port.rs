@@ -28,7 +28,7 @@ pub enum PortSelector {
 }
 
 impl PortSelector {
-    fn parse_port_selector(text: &str) -> PortSelector {
+    fn parse(text: &str) -> PortSelector {
         text.parse().map_or_else(|_| PortSelector::Name(text.to_owned()), PortSelector::Rate)
     }
 
@@ -56,9 +56,9 @@ impl<T: Copy + PartialEq> ValueByPort<T> {
         matches!(self, ValueByPort::Rows(_))
     }
 
-    /// The value in a marker of one port ([`super::Marker::marker_for_port`]); otherwise the first value.
+    /// The value in a marker of one port ([`super::Marker::for_port`]); otherwise the first value.
     #[inline]
-    pub(crate) fn value_of_single_port(&self) -> T {
+    pub(crate) fn single_value(&self) -> T {
         match self {
             ValueByPort::All(value) => *value,
             ValueByPort::Rows(rows) => rows[0].1,
@@ -66,7 +66,7 @@ impl<T: Copy + PartialEq> ValueByPort<T> {
     }
 
     /// All values.
-    pub(crate) fn iter_port_values(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter_values(&self) -> impl Iterator<Item = &T> {
         let (one, rows) = match self {
             ValueByPort::All(value) => (Some(value), &[][..]),
             ValueByPort::Rows(rows) => (None, &rows[..]),
@@ -75,7 +75,7 @@ impl<T: Copy + PartialEq> ValueByPort<T> {
     }
 
     /// Selectors that match none of `ports` (name and rate).
-    pub(crate) fn selectors_matching_no_port(&self, ports: &[(String, BitRate)]) -> Vec<String> {
+    pub(crate) fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<String> {
         let ValueByPort::Rows(rows) = self else { return Vec::new() };
         let matches_none = |selector: &&PortSelector| {
             ports.iter().all(|(port, rate)| selector.selector_specificity(port, *rate).is_none())
@@ -91,7 +91,7 @@ impl<T: Copy + PartialEq> ValueByPort<T> {
     ///
     /// # Errors
     /// If no selector matches the port, or two names match with different values.
-    pub(crate) fn select_value_for_port(&self, port: &str, rate: BitRate) -> Result<ValueByPort<T>, String> {
+    pub(crate) fn for_port(&self, port: &str, rate: BitRate) -> Result<ValueByPort<T>, String> {
         let ValueByPort::Rows(rows) = self else { return Ok(self.clone()) };
         let selected = |(selector, _): &&(PortSelector, T)| selector.selector_specificity(port, rate);
         let narrowest = rows.iter().filter_map(|row| selected(&row)).max();
@@ -130,7 +130,7 @@ impl<T: Setting + Copy> Setting for ValueByPort<T> {
                 let hint = "write a rate as in \"25 Gbps\", a port as in \"leaf0:3\" or \"leaf*:*\", or \"*\" for the rest";
                 return Err(Mistake { message, hint: hint.to_owned() });
             }
-            Ok((PortSelector::parse_port_selector(key), value))
+            Ok((PortSelector::parse(key), value))
         };
         if rows.is_empty() {
             let hint = "write one value, or some by rate as in { \"25 Gbps\" = ... }".to_owned();
@@ -156,7 +156,7 @@ impl<T: Setting + Copy> Setting for ValueByPort<T> {
 pub(crate) struct PerPortBounds<T>(pub(crate) RangeInclusive<T>);
 
 /// All values of all ports.
-fn iter_port_values<T>(by_port: &ValueByPort<T>) -> impl Iterator<Item = &T> {
+fn iter_values<T>(by_port: &ValueByPort<T>) -> impl Iterator<Item = &T> {
     let (one, rows) = match by_port {
         ValueByPort::All(value) => (Some(value), &[][..]),
         ValueByPort::Rows(rows) => (None, &rows[..]),
@@ -166,10 +166,10 @@ fn iter_port_values<T>(by_port: &ValueByPort<T>) -> impl Iterator<Item = &T> {
 
 impl<T: Setting + Copy + PartialOrd> Bounds<ValueByPort<T>> for PerPortBounds<T> {
     fn complaint(&self, by_port: &ValueByPort<T>) -> Option<String> {
-        iter_port_values(by_port).find_map(|value| self.0.complaint(value))
+        iter_values(by_port).find_map(|value| self.0.complaint(value))
     }
     fn hint(&self, by_port: &ValueByPort<T>) -> String {
-        let wrong = iter_port_values(by_port).find(|value| self.0.complaint(value).is_some());
+        let wrong = iter_values(by_port).find(|value| self.0.complaint(value).is_some());
         wrong.map_or(String::new(), |value| self.0.hint(value))
     }
     fn text(&self) -> String {
@@ -201,28 +201,18 @@ mod tests {
     #[test]
     fn names_go_before_rates_and_rates_before_the_rest() {
         let values = sizes(&[("*", "1 KB"), ("100 Gbps", "4 KB"), ("leaf*:0", "2 KB")]).unwrap();
-        let at = |port, gbps| {
-            values.select_value_for_port(port, BitRate::gbps(gbps)).unwrap().value_of_single_port()
-        };
+        let at = |port, gbps| values.for_port(port, BitRate::gbps(gbps)).unwrap().single_value();
         assert_eq!([at("leaf7:0", 100), at("leaf7:1", 100), at("leaf7:1", 25)], [2000, 4000, 1000]);
     }
 
     #[test]
     fn what_is_missing_or_ambiguous_is_an_error_with_the_port() {
         let rates = sizes(&[("25 Gbps", "1 KB")]).unwrap();
-        let missing = rates.select_value_for_port("s0:4", BitRate::gbps(40)).unwrap_err();
+        let missing = rates.for_port("s0:4", BitRate::gbps(40)).unwrap_err();
         assert!(missing.contains("port s0:4 (40 Gbps)") && missing.contains("\"40 Gbps\""), "{missing}");
         let names = sizes(&[("s0:*", "1 KB"), ("*:4", "2 KB")]).unwrap();
-        assert!(
-            names
-                .select_value_for_port("s0:4", BitRate::gbps(40))
-                .unwrap_err()
-                .contains("\"s0:*\" and \"*:4\"")
-        );
-        assert_eq!(
-            names.select_value_for_port("s1:4", BitRate::gbps(40)).unwrap().value_of_single_port(),
-            2000
-        );
+        assert!(names.for_port("s0:4", BitRate::gbps(40)).unwrap_err().contains("\"s0:*\" and \"*:4\""));
+        assert_eq!(names.for_port("s1:4", BitRate::gbps(40)).unwrap().single_value(), 2000);
         for (wrong, says) in [("25", "neither a rate nor a port"), ("25Gbits", "neither a rate")] {
             assert!(sizes(&[(wrong, "1 KB")]).unwrap_err().contains(says), "{wrong}");
         }

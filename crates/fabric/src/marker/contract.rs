@@ -19,7 +19,7 @@ fn example_markers() -> Vec<Marker> {
 }
 
 fn initial_marker_state(marker: &Marker) -> MarkerState {
-    marker.new_marker_state(&MarkerRandomStreams::new(3, PortId(5), Priority::default()))
+    marker.new_state(&MarkerRandomStreams::new(3, PortId(5), Priority::default()))
 }
 
 fn test_line_rate() -> LineRate {
@@ -47,7 +47,7 @@ fn a_queue_that_stays_empty_is_never_marked() {
         for arrival in random_packet_arrivals(1) {
             let now = arrival.now;
             let empty = PacketArrival { backlog: 0, waiting: 0, ..arrival };
-            assert!(!marker.decide_mark_on_arrival(&mut memory, &empty), "{}", marker.name());
+            assert!(!marker.decide_arrival_mark(&mut memory, &empty), "{}", marker.name());
             let alone = PacketDeparture {
                 backlog: 1500,
                 waiting: 1,
@@ -56,7 +56,7 @@ fn a_queue_that_stays_empty_is_never_marked() {
                 rate: test_line_rate(),
                 now,
             };
-            assert!(!marker.decide_mark_on_departure(&mut memory, &alone), "{}", marker.name());
+            assert!(!marker.decide_departure_mark(&mut memory, &alone), "{}", marker.name());
         }
     }
 }
@@ -67,7 +67,7 @@ fn marker_is_deterministic() {
         let answers = || {
             let mut memory = initial_marker_state(&marker);
             random_packet_arrivals(2)
-                .map(|arrival| marker.decide_mark_on_arrival(&mut memory, &arrival))
+                .map(|arrival| marker.decide_arrival_mark(&mut memory, &arrival))
                 .collect::<Vec<bool>>()
         };
         assert_eq!(answers(), answers(), "{}", marker.name());
@@ -80,7 +80,7 @@ fn uninspected_packets_would_not_be_marked() {
     for marker in example_markers() {
         let mut memory = initial_marker_state(&marker);
         for arrival in random_packet_arrivals(4) {
-            let marked = marker.decide_mark_on_arrival(&mut memory, &arrival);
+            let marked = marker.decide_arrival_mark(&mut memory, &arrival);
             match marker.inspected_packets() {
                 InspectedPackets::Backlog(bytes) => {
                     assert_eq!(marked, arrival.backlog > bytes, "{}", marker.name());
@@ -105,10 +105,10 @@ fn threshold_text_tells_if_marker_marks() {
             let (backlog, waiting, now) = (arrival.backlog, arrival.waiting, arrival.now);
             let departure =
                 PacketDeparture { backlog, waiting, size: 1500, gap: 20, rate: test_line_rate(), now };
-            marker.decide_mark_on_arrival(&mut memory, &arrival)
-                | marker.decide_mark_on_departure(&mut memory, &departure)
+            marker.decide_arrival_mark(&mut memory, &arrival)
+                | marker.decide_departure_mark(&mut memory, &departure)
         });
-        assert_eq!(marks, marker.marking_threshold_text().is_some(), "{}", marker.name());
+        assert_eq!(marks, marker.threshold_text().is_some(), "{}", marker.name());
     }
 }
 
@@ -118,7 +118,7 @@ fn each_queue_draws_other_numbers() {
     for (port, code_point) in (0..100).flat_map(|port| (0..8).map(move |code_point| (port, code_point))) {
         let priority = Priority::new(code_point).expect("one of eight");
         let streams = MarkerRandomStreams::new(3, PortId(port), priority);
-        drawn.insert(streams.marker_random_stream("marks").next_u64());
+        drawn.insert(streams.stream("marks").next_u64());
     }
     assert_eq!(drawn.len(), 800);
 }

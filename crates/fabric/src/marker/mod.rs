@@ -22,18 +22,18 @@ pub(crate) trait Marking: Clone {
     type QueueState: Debug;
 
     /// Its state for an empty queue.
-    fn new_marker_state(&self, queue: &MarkerRandomStreams) -> Self::QueueState;
+    fn new_state(&self, queue: &MarkerRandomStreams) -> Self::QueueState;
 
     /// Which packets it inspects.
     fn inspected_packets(&self) -> InspectedPackets;
 
     /// Whether to mark an arriving packet.
-    fn decide_mark_on_arrival(&self, _memory: &mut Self::QueueState, _arrival: &PacketArrival) -> bool {
+    fn decide_arrival_mark(&self, _memory: &mut Self::QueueState, _arrival: &PacketArrival) -> bool {
         false
     }
 
     /// Whether to mark a departing packet.
-    fn decide_mark_on_departure(&self, _memory: &mut Self::QueueState, _departure: &PacketDeparture) -> bool {
+    fn decide_departure_mark(&self, _memory: &mut Self::QueueState, _departure: &PacketDeparture) -> bool {
         false
     }
 
@@ -43,10 +43,10 @@ pub(crate) trait Marking: Clone {
     }
 
     /// The backlog above which packets are marked, for messages: "an average backlog of 25.6 KB"; `None`: it never marks.
-    fn marking_threshold_text(&self) -> Option<String>;
+    fn threshold_text(&self) -> Option<String>;
 
     /// The key of the marking threshold and its bytes, if the threshold is in bytes: up to it no packet is marked.
-    fn marking_threshold_key_and_bytes(&self) -> Option<(&'static str, Bytes)> {
+    fn byte_threshold(&self) -> Option<(&'static str, Bytes)> {
         None
     }
 
@@ -56,7 +56,7 @@ pub(crate) trait Marking: Clone {
     }
 
     /// Keys with the selectors in them that match no port.
-    fn selectors_matching_no_port(&self, _ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+    fn unmatched_selectors(&self, _ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
@@ -64,7 +64,7 @@ pub(crate) trait Marking: Clone {
     ///
     /// # Errors
     /// The key without a value for this port, and the reason.
-    fn marker_for_port(&self, _port: &str, _rate: BitRate) -> Result<Self, (&'static str, String)> {
+    fn for_port(&self, _port: &str, _rate: BitRate) -> Result<Self, (&'static str, String)> {
         Ok(self.clone())
     }
 }
@@ -104,7 +104,7 @@ impl MarkerRandomStreams {
     }
 
     /// The random stream for a purpose.
-    pub(crate) fn marker_random_stream(&self, purpose: &str) -> Rng {
+    pub(crate) fn stream(&self, purpose: &str) -> Rng {
         random_stream(self.seed, purpose, self.index)
     }
 }
@@ -160,24 +160,24 @@ macro_rules! registry {
         pub(crate) enum MarkerState { $($kind(<$kind as Marking>::QueueState),)+ }
 
         impl Marker {
-            pub(crate) fn new_marker_state(&self, queue: &MarkerRandomStreams) -> MarkerState {
-                match self { $(Marker::$kind(marker) => MarkerState::$kind(marker.new_marker_state(queue)),)+ }
+            pub(crate) fn new_state(&self, queue: &MarkerRandomStreams) -> MarkerState {
+                match self { $(Marker::$kind(marker) => MarkerState::$kind(marker.new_state(queue)),)+ }
             }
 
             pub(crate) fn inspected_packets(&self) -> InspectedPackets {
                 match self { $(Marker::$kind(marker) => marker.inspected_packets(),)+ }
             }
 
-            pub(crate) fn decide_mark_on_arrival(&self, state: &mut MarkerState, arrival: &PacketArrival) -> bool {
+            pub(crate) fn decide_arrival_mark(&self, state: &mut MarkerState, arrival: &PacketArrival) -> bool {
                 match (self, state) {
-                    $((Marker::$kind(marker), MarkerState::$kind(state)) => marker.decide_mark_on_arrival(state, arrival),)+
+                    $((Marker::$kind(marker), MarkerState::$kind(state)) => marker.decide_arrival_mark(state, arrival),)+
                     _ => unreachable!("the state of another marker"),
                 }
             }
 
-            pub(crate) fn decide_mark_on_departure(&self, state: &mut MarkerState, departure: &PacketDeparture) -> bool {
+            pub(crate) fn decide_departure_mark(&self, state: &mut MarkerState, departure: &PacketDeparture) -> bool {
                 match (self, state) {
-                    $((Marker::$kind(marker), MarkerState::$kind(state)) => marker.decide_mark_on_departure(state, departure),)+
+                    $((Marker::$kind(marker), MarkerState::$kind(state)) => marker.decide_departure_mark(state, departure),)+
                     _ => unreachable!("the state of another marker"),
                 }
             }
@@ -192,26 +192,26 @@ macro_rules! registry {
             }
 
             /// Keys with the selectors in them that match none of these ports.
-            pub fn selectors_matching_no_port(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
-                match self { $(Marker::$kind(marker) => marker.selectors_matching_no_port(ports),)+ }
+            pub fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+                match self { $(Marker::$kind(marker) => marker.unmatched_selectors(ports),)+ }
             }
 
             /// The marker of the port of this name and rate.
             ///
             /// # Errors
             /// The key without a value for this port, and the reason.
-            pub fn marker_for_port(&self, port: &str, rate: BitRate) -> Result<Marker, (&'static str, String)> {
-                match self { $(Marker::$kind(marker) => marker.marker_for_port(port, rate).map(Marker::$kind),)+ }
+            pub fn for_port(&self, port: &str, rate: BitRate) -> Result<Marker, (&'static str, String)> {
+                match self { $(Marker::$kind(marker) => marker.for_port(port, rate).map(Marker::$kind),)+ }
             }
 
             /// The backlog above which packets are marked, for messages: "an average backlog of 25.6 KB"; `None`: it never marks.
-            pub fn marking_threshold_text(&self) -> Option<String> {
-                match self { $(Marker::$kind(marker) => marker.marking_threshold_text(),)+ }
+            pub fn threshold_text(&self) -> Option<String> {
+                match self { $(Marker::$kind(marker) => marker.threshold_text(),)+ }
             }
 
             /// The key of the marking threshold and its bytes, if the threshold is in bytes: up to it no packet is marked.
-            pub fn marking_threshold_key_and_bytes(&self) -> Option<(&'static str, Bytes)> {
-                match self { $(Marker::$kind(marker) => marker.marking_threshold_key_and_bytes(),)+ }
+            pub fn byte_threshold(&self) -> Option<(&'static str, Bytes)> {
+                match self { $(Marker::$kind(marker) => marker.byte_threshold(),)+ }
             }
         }
     };
@@ -226,7 +226,7 @@ registry! {
 impl Marker {
     /// Reads the table of a marker. Switches mark by default, whatever the transports are: packets that are not ECN-capable pass. A queue that
     /// `has_codel` marks by itself, and a queue of a Linux machine (`is_linux`) by default not at all.
-    pub fn read_marker_table(t: &mut Table, has_codel: bool, is_linux: bool) -> Marker {
+    pub fn read_table(t: &mut Table, has_codel: bool, is_linux: bool) -> Marker {
         let rule =
             "\"step\"; \"none\" where the queue has CoDel, which marks, and with switch.kind = \"linux\"";
         let default = if has_codel {
@@ -262,7 +262,7 @@ impl Marker {
     }
 
     /// Whether lossy packets that are not ECN-capable are dropped instead of marked. Packets selected at departure are never dropped.
-    pub fn drops_not_ect_packets(&self) -> bool {
+    pub fn drops_not_ect(&self) -> bool {
         let picks_arrivals = !self.marks_on_departure();
         picks_arrivals && self.not_ect_action() == NotEctAction::Drop
     }

@@ -13,13 +13,13 @@ table! {
 impl Marking for NoMarker {
     type QueueState = ();
 
-    fn new_marker_state(&self, _queue: &MarkerRandomStreams) {}
+    fn new_state(&self, _queue: &MarkerRandomStreams) {}
 
     fn inspected_packets(&self) -> InspectedPackets {
         InspectedPackets::Backlog(u64::MAX)
     }
 
-    fn marking_threshold_text(&self) -> Option<String> {
+    fn threshold_text(&self) -> Option<String> {
         None
     }
 }

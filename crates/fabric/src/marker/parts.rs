@@ -40,7 +40,7 @@ pub enum QueueLengthThreshold {
 
 impl QueueLengthThreshold {
     /// Whether a queue of `backlog` bytes and `waiting` packets exceeds the threshold.
-    pub(super) fn is_threshold_exceeded(self, backlog: u64, waiting: u32) -> bool {
+    pub(super) fn is_exceeded(self, backlog: u64, waiting: u32) -> bool {
         match self {
             QueueLengthThreshold::Bytes(bytes) => backlog > bytes.0,
             QueueLengthThreshold::Packets(packets) => waiting > packets,

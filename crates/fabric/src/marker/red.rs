@@ -74,8 +74,8 @@ choices! {
 impl Marking for Red {
     type QueueState = RedQueueState;
 
-    fn new_marker_state(&self, queue: &MarkerRandomStreams) -> RedQueueState {
-        RedQueueState { average: 0.0, count: -1, is_empty: true, idle_since: Time::ZERO, rng: queue.marker_random_stream("red") }
+    fn new_state(&self, queue: &MarkerRandomStreams) -> RedQueueState {
+        RedQueueState { average: 0.0, count: -1, is_empty: true, idle_since: Time::ZERO, rng: queue.stream("red") }
     }
 
     fn inspected_packets(&self) -> InspectedPackets {
@@ -88,25 +88,25 @@ impl Marking for Red {
         }
     }
 
-    fn decide_mark_on_arrival(&self, queue: &mut RedQueueState, arrival: &PacketArrival) -> bool {
+    fn decide_arrival_mark(&self, queue: &mut RedQueueState, arrival: &PacketArrival) -> bool {
         if self.at == MarkAt::Dequeue {
             return false;
         }
         if !self.has_memory() {
-            return queue.draw_mark_by_backlog(self, arrival.backlog);
+            return queue.draw_mark(self, arrival.backlog);
         }
         let packet_time = arrival.rate.rate().serialise(self.average_packet);
         queue.is_empty = arrival.backlog == 0;
-        queue.decide_red_mark(self, arrival.backlog, packet_time, arrival.now)
+        queue.decide_mark(self, arrival.backlog, packet_time, arrival.now)
     }
 
-    fn decide_mark_on_departure(&self, queue: &mut RedQueueState, departure: &PacketDeparture) -> bool {
+    fn decide_departure_mark(&self, queue: &mut RedQueueState, departure: &PacketDeparture) -> bool {
         let behind = departure.backlog - u64::from(departure.size);
         if !self.has_memory() {
-            return self.at == MarkAt::Dequeue && queue.draw_mark_by_backlog(self, behind);
+            return self.at == MarkAt::Dequeue && queue.draw_mark(self, behind);
         }
         let packet_time = departure.rate.rate().serialise(self.average_packet);
-        let marked = self.at == MarkAt::Dequeue && queue.decide_red_mark(self, behind, packet_time, departure.now);
+        let marked = self.at == MarkAt::Dequeue && queue.decide_mark(self, behind, packet_time, departure.now);
         queue.is_empty = departure.leaves_queue_empty();
         if queue.is_empty {
             queue.on_queue_emptied(departure.transmission_end());
@@ -118,7 +118,7 @@ impl Marking for Red {
         self.not_ect
     }
 
-    fn marking_threshold_text(&self) -> Option<String> {
+    fn threshold_text(&self) -> Option<String> {
         Some(format!("an average backlog of {}", self.min.plain()))
     }
 
@@ -126,20 +126,20 @@ impl Marking for Red {
         self.min.varies_by_port() || self.max.varies_by_port() || self.p_max.varies_by_port()
     }
 
-    fn selectors_matching_no_port(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+    fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
         let sizes = [("min", &self.min), ("max", &self.max)]
             .into_iter()
-            .flat_map(|(key, values)| values.selectors_matching_no_port(ports).into_iter().map(move |s| (key, s)));
-        sizes.chain(self.p_max.selectors_matching_no_port(ports).into_iter().map(|s| ("p_max", s))).collect()
+            .flat_map(|(key, values)| values.unmatched_selectors(ports).into_iter().map(move |s| (key, s)));
+        sizes.chain(self.p_max.unmatched_selectors(ports).into_iter().map(|s| ("p_max", s))).collect()
     }
 
-    fn marker_for_port(&self, port: &str, rate: BitRate) -> Result<Red, (&'static str, String)> {
-        let min = self.min.select_value_for_port(port, rate).map_err(|why| ("min", why))?;
-        let max = self.max.select_value_for_port(port, rate).map_err(|why| ("max", why))?;
-        if min.value_of_single_port() > max.value_of_single_port() {
-            return Err(("min", format!("{} is above max ({}) at port {port}", min.value_of_single_port(), max.value_of_single_port())));
+    fn for_port(&self, port: &str, rate: BitRate) -> Result<Red, (&'static str, String)> {
+        let min = self.min.for_port(port, rate).map_err(|why| ("min", why))?;
+        let max = self.max.for_port(port, rate).map_err(|why| ("max", why))?;
+        if min.single_value() > max.single_value() {
+            return Err(("min", format!("{} is above max ({}) at port {port}", min.single_value(), max.single_value())));
         }
-        let p_max = self.p_max.select_value_for_port(port, rate).map_err(|why| ("p_max", why))?;
+        let p_max = self.p_max.for_port(port, rate).map_err(|why| ("p_max", why))?;
         Ok(Red { min, max, p_max, ..self.clone() })
     }
 }
@@ -152,8 +152,8 @@ impl Red {
 
     /// The marking probability `p_b`, before the count since the last mark is applied.
     fn marking_probability(&self, average: f64) -> f64 {
-        let (min, max) = (self.min.value_of_single_port().0 as f64, self.max.value_of_single_port().0 as f64);
-        let p_max = self.p_max.value_of_single_port();
+        let (min, max) = (self.min.single_value().0 as f64, self.max.single_value().0 as f64);
+        let p_max = self.p_max.single_value();
         if average < min {
             0.0
         } else if average < max {
@@ -182,16 +182,16 @@ pub(crate) struct RedQueueState {
 
 impl RedQueueState {
     /// Whether to mark a packet that finds, or leaves behind, `backlog` bytes, by a marker without memory.
-    fn draw_mark_by_backlog(&mut self, red: &Red, backlog: u64) -> bool {
+    fn draw_mark(&mut self, red: &Red, backlog: u64) -> bool {
         let p_b = red.marking_probability(backlog as f64);
         p_b >= 1.0 || p_b > 0.0 && self.rng.uniform_unit() < p_b
     }
 
     /// Whether to mark a packet that finds, or leaves behind, `backlog` bytes. `packet_time`: transmission time of an average packet.
-    fn decide_red_mark(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
-        self.update_red_average_queue(red, backlog, packet_time, now);
+    fn decide_mark(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
+        self.update_average(red, backlog, packet_time, now);
         let p_b = red.marking_probability(self.average);
-        if self.average < red.min.value_of_single_port().0 as f64 {
+        if self.average < red.min.single_value().0 as f64 {
             self.count = -1;
             return false;
         }
@@ -209,7 +209,7 @@ impl RedQueueState {
         marked
     }
 
-    fn update_red_average_queue(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) {
+    fn update_average(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) {
         let was_idle = self.is_empty && now > self.idle_since;
         if was_idle {
             // As if `idle / packet_time` packets had arrived at an empty queue.
@@ -247,18 +247,18 @@ mod tests {
     const PACKET_TIME: Span = Span(1_000_000);
 
     fn queue() -> RedQueueState {
-        CEE.new_marker_state(&MarkerRandomStreams::new(1, PortId(0), Priority::default()))
+        CEE.new_state(&MarkerRandomStreams::new(1, PortId(0), Priority::default()))
     }
 
     /// A packet comes to so many bytes.
     fn update(queue: &mut RedQueueState, red: &Red, backlog: u64, packet_time: Span, now: Time) {
         queue.is_empty = backlog == 0;
-        queue.update_red_average_queue(red, backlog, packet_time, now);
+        queue.update_average(red, backlog, packet_time, now);
     }
 
     fn find(queue: &mut RedQueueState, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
         queue.is_empty = backlog == 0;
-        queue.decide_red_mark(red, backlog, packet_time, now)
+        queue.decide_mark(red, backlog, packet_time, now)
     }
 
     #[test]
@@ -355,12 +355,12 @@ mod tests {
         let mut queue = queue();
         for (waiting, p) in [(26, 0.0), (27, 0.5 * 400.0 / 51_200.0), (65, 0.5 * 38_400.0 / 51_200.0), (78, 1.0)] {
             const PACKETS: u32 = 40_000;
-            let marks = (0..PACKETS).filter(|_| red.decide_mark_on_departure(&mut queue, &departure(waiting, Time::ZERO))).count();
+            let marks = (0..PACKETS).filter(|_| red.decide_departure_mark(&mut queue, &departure(waiting, Time::ZERO))).count();
             let (mean, deviation) = (f64::from(PACKETS) * p, (f64::from(PACKETS) * p * (1.0 - p)).sqrt());
             assert!((marks as f64 - mean).abs() <= 5.0 * deviation, "{waiting}: {marks}, not {mean}");
         }
         let arrival = PacketArrival { backlog: 1 << 20, waiting: 999, rate: departure(1, Time(0)).rate, now: Time(1) };
-        assert!(!red.decide_mark_on_arrival(&mut queue, &arrival));
+        assert!(!red.decide_arrival_mark(&mut queue, &arrival));
     }
 
     #[test]
@@ -368,12 +368,12 @@ mod tests {
         let red = Red { at: MarkAt::Dequeue, w_q: 0.5, ..CEE };
         let mut queue = queue();
         // 0 -> 4 behind: idle from 0 on, then (0 + 4000) / 2; then 0 behind: 1000, whatever the time since.
-        red.decide_mark_on_departure(&mut queue, &departure(5, Time(1_000_000_000)));
+        red.decide_departure_mark(&mut queue, &departure(5, Time(1_000_000_000)));
         assert!((queue.average - 2000.0).abs() < 1e-9, "{}", queue.average);
-        red.decide_mark_on_departure(&mut queue, &departure(1, Time(2_000_000_000)));
+        red.decide_departure_mark(&mut queue, &departure(1, Time(2_000_000_000)));
         assert!((queue.average - 1000.0).abs() < 1e-9, "{}", queue.average);
         // Idle for the time of two average packets of 1000 B (800 ns each) after that frame (816 ns).
-        red.decide_mark_on_departure(&mut queue, &departure(1, Time(2_000_000_000 + 816_000 + 1_600_000)));
+        red.decide_departure_mark(&mut queue, &departure(1, Time(2_000_000_000 + 816_000 + 1_600_000)));
         assert!((queue.average - 250.0).abs() < 1e-9, "{}", queue.average);
     }
 
@@ -385,9 +385,9 @@ mod tests {
         let mut marks = 0;
         for number in 1..4000_u64 {
             let (now, waiting) = (Time(number * 50_000_000), (number * 7919 % 90) as u32 + 2);
-            assert!(!red.decide_mark_on_departure(&mut all, &departure(1, now)));
+            assert!(!red.decide_departure_mark(&mut all, &departure(1, now)));
             let [marked, same] = [&mut all, &mut queued]
-                .map(|queue| red.decide_mark_on_departure(queue, &departure(waiting, now + Span(20_000_000))));
+                .map(|queue| red.decide_departure_mark(queue, &departure(waiting, now + Span(20_000_000))));
             assert_eq!(marked, same);
             marks += u32::from(marked);
         }
@@ -417,7 +417,7 @@ mod tests {
             let mut queue = queue();
             (queue.average, queue.is_empty) = (40_000.0, false);
             let arrival = PacketArrival { backlog, waiting: 1, rate, now: Time::ZERO + Span::from_secs(1) };
-            CEE.decide_mark_on_arrival(&mut queue, &arrival);
+            CEE.decide_arrival_mark(&mut queue, &arrival);
             assert!((queue.average - average).abs() < 1e-6, "{backlog}: {}", queue.average);
         }
     }
@@ -431,7 +431,7 @@ mod tests {
         let p_max = ValueByPort::Rows([(selector.clone(), 0.5)].into());
         for red in [Red { min: bytes(), ..CEE }, Red { max: bytes(), ..CEE }, Red { p_max, ..CEE }] {
             assert!(red.varies_by_port(), "{red:?}");
-            let of_port = red.marker_for_port("s:1", BitRate::gbps(10)).expect("it has a value");
+            let of_port = red.for_port("s:1", BitRate::gbps(10)).expect("it has a value");
             assert!(!of_port.varies_by_port(), "{of_port:?}");
         }
     }

@@ -15,7 +15,7 @@ table! {
                 QueueLengthThreshold::Bytes(bytes) => (Bytes(1)..=BUFFER_MAX).contains(bytes),
                 QueueLengthThreshold::Packets(count) => *count >= 1,
             };
-            t.check(k.iter_port_values().all(fits), "k", || format!("it is outside 1 B to {BUFFER_MAX}, and 1 packet or more"), "");
+            t.check(k.iter_values().all(fits), "k", || format!("it is outside 1 B to {BUFFER_MAX}, and 1 packet or more"), "");
         };
         /// When a packet is judged: on arrival or on departure
         at: MarkAt = or(MarkAt::Enqueue);
@@ -30,11 +30,11 @@ table! {
 impl Marking for StepMarker {
     type QueueState = ();
 
-    fn new_marker_state(&self, _queue: &MarkerRandomStreams) {}
+    fn new_state(&self, _queue: &MarkerRandomStreams) {}
 
     fn inspected_packets(&self) -> InspectedPackets {
-        let counts = self.k.iter_port_values().any(|k| matches!(k, QueueLengthThreshold::Packets(_)));
-        match (self.at, self.k.value_of_single_port()) {
+        let counts = self.k.iter_values().any(|k| matches!(k, QueueLengthThreshold::Packets(_)));
+        match (self.at, self.k.single_value()) {
             (MarkAt::Enqueue, QueueLengthThreshold::Bytes(k)) if !counts => InspectedPackets::Backlog(k.0),
             (MarkAt::Enqueue, _) => InspectedPackets::Waiting,
             (MarkAt::Dequeue, _) if counts => InspectedPackets::CountedDepartures,
@@ -42,40 +42,40 @@ impl Marking for StepMarker {
         }
     }
 
-    fn decide_mark_on_arrival(&self, _memory: &mut (), arrival: &PacketArrival) -> bool {
-        self.at == MarkAt::Enqueue && self.k.value_of_single_port().is_threshold_exceeded(arrival.backlog, arrival.waiting)
+    fn decide_arrival_mark(&self, _memory: &mut (), arrival: &PacketArrival) -> bool {
+        self.at == MarkAt::Enqueue && self.k.single_value().is_exceeded(arrival.backlog, arrival.waiting)
     }
 
-    fn decide_mark_on_departure(&self, _memory: &mut (), departure: &PacketDeparture) -> bool {
-        self.at == MarkAt::Dequeue && self.k.value_of_single_port().is_threshold_exceeded(departure.backlog, departure.waiting)
+    fn decide_departure_mark(&self, _memory: &mut (), departure: &PacketDeparture) -> bool {
+        self.at == MarkAt::Dequeue && self.k.single_value().is_exceeded(departure.backlog, departure.waiting)
     }
 
     fn not_ect_action(&self) -> NotEctAction {
         self.not_ect
     }
 
-    fn marking_threshold_text(&self) -> Option<String> {
+    fn threshold_text(&self) -> Option<String> {
         Some(format!("a backlog of {}", self.k.plain()))
     }
 
-    fn marking_threshold_key_and_bytes(&self) -> Option<(&'static str, Bytes)> {
+    fn byte_threshold(&self) -> Option<(&'static str, Bytes)> {
         let bytes = |k: &QueueLengthThreshold| match k {
             QueueLengthThreshold::Bytes(k) => Some(*k),
             QueueLengthThreshold::Packets(_) => None,
         };
-        self.k.iter_port_values().map(bytes).min().flatten().map(|k| ("k", k))
+        self.k.iter_values().map(bytes).min().flatten().map(|k| ("k", k))
     }
 
     fn varies_by_port(&self) -> bool {
         self.k.varies_by_port()
     }
 
-    fn selectors_matching_no_port(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
-        self.k.selectors_matching_no_port(ports).into_iter().map(|selector| ("k", selector)).collect()
+    fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+        self.k.unmatched_selectors(ports).into_iter().map(|selector| ("k", selector)).collect()
     }
 
-    fn marker_for_port(&self, port: &str, rate: BitRate) -> Result<StepMarker, (&'static str, String)> {
-        let k = self.k.select_value_for_port(port, rate).map_err(|why| ("k", why))?;
+    fn for_port(&self, port: &str, rate: BitRate) -> Result<StepMarker, (&'static str, String)> {
+        let k = self.k.for_port(port, rate).map_err(|why| ("k", why))?;
         Ok(StepMarker { k, ..self.clone() })
     }
 }
@@ -86,9 +86,9 @@ mod tests {
 
     #[test]
     fn thresholds_are_exceeded_and_not_met() {
-        let three = |k| QueueLengthThreshold::Bytes(Bytes(k)).is_threshold_exceeded(3000, 9);
+        let three = |k| QueueLengthThreshold::Bytes(Bytes(k)).is_exceeded(3000, 9);
         assert!(!three(3000) && three(2999));
-        let twenty = |waiting| QueueLengthThreshold::Packets(20).is_threshold_exceeded(1 << 20, waiting);
+        let twenty = |waiting| QueueLengthThreshold::Packets(20).is_exceeded(1 << 20, waiting);
         assert!(!twenty(20) && twenty(21));
     }
 }

@@ -20,7 +20,7 @@ use remembered::{FailedReplay, RememberedStep, Replay};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 pub(crate) use step::StepCounts;
-use step::{StepInstance, StepReport, add_port_counts, has_counts, subtract_port_reports};
+use step::{StepInstance, StepReport, add_port_counts, has_counts, subtract_reports};
 
 /// One of so many steps that could be replayed is simulated again; later fewer, two in as many as there were.
 const SIMULATED_AGAIN: u64 = 16;
@@ -176,7 +176,7 @@ impl StepMemory {
     fn compare_and_remember(&mut self, step: StepInstance) {
         let tolerance =
             Span((self.settings.bound * step.length().0 as f64) as u64).0.min(self.shortest_delay.0);
-        let hash = step.hash_of_orders();
+        let hash = step.order_hash();
         let alike = self.by_hash.entry(hash).or_default();
         let known = alike.iter().copied().find(|place| self.steps[*place].begins_alike(&step));
         let Some(place) = known.or_else(|| (alike.len() >= VARIANTS_MAX).then(|| alike[0])) else {
@@ -257,7 +257,7 @@ impl StepMemory {
 
     /// Takes the orders of the traffic; returns them if the network simulates the step.
     pub(crate) fn take_orders(&mut self, orders: Vec<TimedEndpointOrder>) -> Vec<TimedEndpointOrder> {
-        self.under_way += orders.iter().filter(|order| is_answered_by_report(order)).count() as u64;
+        self.under_way += orders.iter().filter(|order| is_answered(order)).count() as u64;
         let Some(replay) = &mut self.replay else {
             self.record_orders(&orders);
             return orders;
@@ -343,7 +343,7 @@ impl StepMemory {
     }
 
     /// Adds what replayed steps counted to a port's report up to `now`; `clock` is the network's.
-    pub(crate) fn add_to_port_reports(&self, reports: &mut [PortPriorityReport], now: Time, clock: Time) {
+    pub(crate) fn add_to_reports(&self, reports: &mut [PortPriorityReport], now: Time, clock: Time) {
         let mut left: BTreeMap<_, _> = self.ports.clone();
         for report in reports.iter_mut() {
             report.backlog_mean *= clock.0 as f64;
@@ -365,11 +365,11 @@ pub(crate) fn count_step(
     pauses: RepeatedPauses,
 ) -> StepCounts {
     endpoints.retain(has_counts);
-    StepCounts { ports: subtract_port_reports(ports, &before.ports, [before.now, now]), endpoints, pauses }
+    StepCounts { ports: subtract_reports(ports, &before.ports, [before.now, now]), endpoints, pauses }
 }
 
 /// Whether the network answers an order with a report that a message has arrived or been sent.
-fn is_answered_by_report(order: &TimedEndpointOrder) -> bool {
+fn is_answered(order: &TimedEndpointOrder) -> bool {
     matches!(order.order, EndpointOrder::Write { token: Some(_), .. } | EndpointOrder::Await { .. })
 }
 

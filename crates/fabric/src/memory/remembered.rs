@@ -37,7 +37,7 @@ impl RememberedStep {
 
     /// Whether the n-th order of its sequence, from 0 on, is this one.
     fn has_nth_order(&self, n: usize, endpoint_key: u32, ask: Ask, after: Span) -> bool {
-        let sequence = ask.sequence_of_endpoint(endpoint_key);
+        let sequence = ask.sequence_of(endpoint_key);
         let place = self.places_by_sequence.get(&sequence).and_then(|places| places.get(n));
         place.is_some_and(|place| {
             let StepOrder { after: remembered, ask: asked, .. } = self.instance.orders[*place];
@@ -53,7 +53,7 @@ impl RememberedStep {
 
     /// Whether another instance began alike: a replay would have been tried.
     pub(super) fn begins_alike(&self, other: &StepInstance) -> bool {
-        let difference = self.instance.difference_of_first_orders(other);
+        let difference = self.instance.first_order_difference(other);
         difference.is_some_and(|difference| difference <= self.tolerance)
     }
 
@@ -123,7 +123,7 @@ impl Replay {
         let endpoint_key = order.endpoint_key;
         match Ask::of_order(&order.order) {
             Some(ask) => {
-                let n = self.orders_of_sequence.entry(ask.sequence_of_endpoint(endpoint_key)).or_default();
+                let n = self.orders_of_sequence.entry(ask.sequence_of(endpoint_key)).or_default();
                 let after = order.at.saturating_since(self.begin);
                 self.candidates.retain(|step| steps[*step].has_nth_order(*n, endpoint_key, ask, after));
                 *n += 1;

@@ -27,7 +27,7 @@ impl Ask {
         }
     }
 
-    pub(super) fn sequence_of_endpoint(self, endpoint_key: u32) -> OrderSequence {
+    pub(super) fn sequence_of(self, endpoint_key: u32) -> OrderSequence {
         (endpoint_key, matches!(self, Ask::Write { .. }))
     }
 }
@@ -45,7 +45,7 @@ pub(super) struct StepOrder {
 
 impl StepOrder {
     pub(super) fn sequence(&self) -> OrderSequence {
-        self.ask.sequence_of_endpoint(self.endpoint_key)
+        self.ask.sequence_of(self.endpoint_key)
     }
 }
 
@@ -140,7 +140,7 @@ impl StepInstance {
     }
 
     /// A hash of what was asked in each sequence, in order; times do not matter.
-    pub(super) fn hash_of_orders(&self) -> u64 {
+    pub(super) fn order_hash(&self) -> u64 {
         let mut places: HashMap<OrderSequence, u32> = HashMap::new();
         self.orders.iter().fold(0, |sum: u64, order| {
             let place = places.entry(order.sequence()).or_default();
@@ -173,7 +173,7 @@ impl StepInstance {
     }
 
     /// The largest difference in time of the first orders of two instances; `None` if others came first.
-    pub(super) fn difference_of_first_orders(&self, other: &StepInstance) -> Option<Span> {
+    pub(super) fn first_order_difference(&self, other: &StepInstance) -> Option<Span> {
         largest_time_difference(self.first_orders(), other.first_orders())
     }
 }
@@ -196,7 +196,7 @@ fn largest_time_difference<K: Copy + Eq + Hash>(
 }
 
 /// `after` - `before`, port by port; both are in the order of ports and priorities, and `before` may lack some.
-pub(super) fn subtract_port_reports(
+pub(super) fn subtract_reports(
     after: Vec<PortPriorityReport>,
     before: &[PortPriorityReport],
     times: [Time; 2],

@@ -33,12 +33,12 @@ impl Network {
         self.capture_left = limit;
         for worker in &mut self.workers {
             worker.partition.ports.capture = FrameCapture::new(wanted.clone(), limit);
-            worker.partition.ports.enable_link_slow_path(&mut worker.partition.ctx);
+            worker.partition.ports.enable_slow_path(&mut worker.partition.ctx);
         }
     }
 
     /// Captures a packet only at the first captured port on its path, because analysers take a second copy for a retransmission.
-    pub fn capture_packets_at_first_hop_only(&mut self) {
+    pub fn capture_first_hop_only(&mut self) {
         self.workers.iter_mut().for_each(|worker| worker.partition.ports.capture.once = true);
     }
 
@@ -52,15 +52,15 @@ impl Network {
 
     /// Records up to `limit` state changes, sampling queues and links every `every`.
     pub fn enable_state_log(&mut self, every: Span, limit: usize) {
-        self.state_log = Some(StateLog::new(every, limit, self.plan.class_slot_count()));
-        self.workers.iter_mut().for_each(|worker| worker.partition.ctx.notes.enable_fullest_queue_search());
+        self.state_log = Some(StateLog::new(every, limit, self.plan.slot_count()));
+        self.workers.iter_mut().for_each(|worker| worker.partition.ctx.notes.enable_fullest_queue());
     }
 
     /// Records up to `limit` pause intervals.
-    pub fn enable_pause_interval_log(&mut self, limit: usize) {
-        let slots = self.plan.class_slot_count();
+    pub fn enable_pause_log(&mut self, limit: usize) {
+        let slots = self.plan.slot_count();
         self.pause_log = Some(PauseIntervalLog::new(limit, slots));
-        self.workers.iter_mut().for_each(|worker| worker.partition.ctx.notes.enable_pause_numbering(slots));
+        self.workers.iter_mut().for_each(|worker| worker.partition.ctx.notes.enable_numbering(slots));
     }
 
     /// Searches for deadlocks when a class has been paused for `after`; with `stops` the first deadlock ends the run.
@@ -69,7 +69,7 @@ impl Network {
     }
 
     /// Schedules failures of links and nodes; routes follow each change after `convergence`.
-    pub fn schedule_link_and_node_failures(&mut self, plan: Vec<ScheduledFailure>, convergence: Span) {
+    pub fn schedule_failures(&mut self, plan: Vec<ScheduledFailure>, convergence: Span) {
         if plan.is_empty() {
             return;
         }
@@ -80,7 +80,7 @@ impl Network {
                     for end in 0..2 {
                         ports.errors.silence(PortId::of_link(link, end), time.clone(), ctx);
                     }
-                    ports.enable_link_slow_path(ctx);
+                    ports.enable_slow_path(ctx);
                 });
             }
         }
@@ -92,18 +92,18 @@ impl Network {
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub fn add_link_error_models(&mut self, ports: &[(PortId, ErrorModel)], time: &Range<Time>) {
+    pub fn add_error_models(&mut self, ports: &[(PortId, ErrorModel)], time: &Range<Time>) {
         self.for_each_partition(|partition| {
             for (port, model) in ports {
                 partition.ports.errors.add_error_model(*port, *model, time.clone(), &mut partition.ctx);
             }
-            partition.ports.enable_link_slow_path(&mut partition.ctx);
+            partition.ports.enable_slow_path(&mut partition.ctx);
         });
     }
 
     /// Adds pause storms.
     pub fn add_pause_storms(&mut self, storms: Vec<PauseStorm>) {
-        if storms.is_empty() || !self.plan.can_pause_any_class() {
+        if storms.is_empty() || !self.plan.can_pause() {
             return;
         }
         let storms: Arc<[PauseStorm]> = storms.into();
@@ -113,17 +113,15 @@ impl Network {
             partition.ctx.allow_lossless_drops();
         });
         for (number, storm) in (0..).zip(storms.iter()) {
-            self.partition_of_port_owner(storm.port)
-                .ctx
-                .schedule_event(storm.start, Event::PauseStorm(number));
+            self.owner_partition(storm.port).ctx.schedule_event(storm.start, Event::PauseStorm(number));
         }
-        self.workers.iter_mut().for_each(|worker| worker.publish_worker_status());
+        self.workers.iter_mut().for_each(|worker| worker.publish_status());
     }
 
     /// Enables the PFC watchdog on the lossless queues of all switches.
     pub fn enable_watchdog(&mut self, watchdog: PfcWatchdogSettings) {
         self.guarded = true;
-        let slots = self.plan.class_slot_count();
+        let slots = self.plan.slot_count();
         self.for_each_partition(|partition| {
             partition.ports.watchdogs = QueueWatchdogs::new(watchdog, slots);
             partition.ctx.hot.can_refuse = true;

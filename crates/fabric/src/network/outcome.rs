@@ -23,8 +23,8 @@ use std::collections::BTreeMap;
 
 impl Network {
     /// Maximum number of simultaneously open endpoints, summed over partitions.
-    pub fn max_simultaneous_endpoints(&self) -> usize {
-        self.workers.iter().map(|worker| worker.partition.endpoints.max_simultaneous_endpoints()).sum()
+    pub fn peak_endpoints(&self) -> usize {
+        self.workers.iter().map(|worker| worker.partition.endpoints.peak_endpoints()).sum()
     }
 
     /// Final observation at the end of a run: records changes since the last one.
@@ -33,23 +33,23 @@ impl Network {
         let view =
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(detector) = &mut self.detector {
-            detector.detect_deadlocks_at_end(view, self.guarded, clock, offset);
+            detector.detect_at_end(view, self.guarded, clock, offset);
         }
         if self.state_log.as_ref().is_some_and(|log| now > log.last) {
-            self.log_port_states(now, true);
+            self.log_state_changes(now, true);
         }
     }
 
     /// Samples of an external stack since this was last read.
-    pub fn take_external_stack_samples(&mut self) -> ExternalStackSamples {
+    pub fn take_stack_samples(&mut self) -> ExternalStackSamples {
         let external = self.workers[0].partition.endpoints.external.as_mut();
-        external.map_or_else(ExternalStackSamples::default, |external| external.take_external_stack_samples())
+        external.map_or_else(ExternalStackSamples::default, |external| external.take_stack_samples())
     }
 
     /// Notes of an external stack after the run.
-    pub fn external_stack_warnings(&mut self) -> Vec<String> {
+    pub fn stack_warnings(&mut self) -> Vec<String> {
         let external = self.workers[0].partition.endpoints.external.as_mut();
-        external.map_or_else(Vec::new, |external| external.external_stack_warnings())
+        external.map_or_else(Vec::new, |external| external.stack_warnings())
     }
 
     /// Warnings to read before trusting the run.
@@ -70,7 +70,7 @@ impl Network {
     /// Takes the frames captured since the last call.
     pub fn take_captured_frames(&mut self) -> Vec<CapturedFrame> {
         let records = self.traffic.flow_records();
-        self.frames.drain(..).map(|frame| frame.decode_captured_frame(&self.plan, records)).collect()
+        self.frames.drain(..).map(|frame| frame.decode(&self.plan, records)).collect()
     }
 
     /// The deadlocks found so far.
@@ -106,14 +106,14 @@ impl Network {
     /// Bytes received by hosts over time.
     pub fn throughput_series(&self) -> ThroughputSeries {
         let mut all = ThroughputSeries::new(self.workloads);
-        self.workers.iter().for_each(|worker| all.merge_throughput(&worker.partition.endpoints.throughput));
-        all.merge_throughput(&self.replayed_throughput);
-        self.traffic.throughput_within_servers().into_iter().for_each(|within| all.merge_throughput(within));
+        self.workers.iter().for_each(|worker| all.merge(&worker.partition.endpoints.throughput));
+        all.merge(&self.replayed_throughput);
+        self.traffic.throughput_within_servers().into_iter().for_each(|within| all.merge(within));
         all
     }
 
     /// The switch with the largest maximum backlog, and that backlog; the first of equal ones.
-    pub fn switch_with_max_backlog(&self) -> Option<(NodeId, u64)> {
+    pub fn max_backlog_switch(&self) -> Option<(NodeId, u64)> {
         let most = |number: u32| {
             self.workers.iter().map(|worker| worker.partition.ports.by_switch[SwitchId(number)].most).max()
         };
@@ -123,7 +123,7 @@ impl Network {
     }
 
     /// SYNs that a marker dropped because they are not ECN-capable.
-    pub fn not_ect_syn_drop_count(&self) -> u64 {
+    pub fn not_ect_syn_drops(&self) -> u64 {
         self.workers.iter().map(|worker| worker.partition.ports.syn_drops_not_ect).sum()
     }
 
@@ -133,23 +133,23 @@ impl Network {
     }
 
     /// Packets that are in queues, on links or in stacks.
-    pub fn packet_count_in_network(&mut self) -> usize {
+    pub fn packets_in_network(&mut self) -> usize {
         self.workers.iter_mut().for_each(|worker| worker.receive_orders_and_frames());
-        self.workers.iter().map(|worker| worker.partition.packet_count_in_network()).sum()
+        self.workers.iter().map(|worker| worker.partition.packets_in_network()).sum()
     }
 
     /// Flows started and flows finished so far.
-    pub fn started_and_finished_flow_counts(&self) -> (u64, u64) {
-        self.traffic.started_and_finished_flow_counts()
+    pub fn flow_counts(&self) -> (u64, u64) {
+        self.traffic.flow_counts()
     }
 
-    /// A workload by index, for its own results ([`Workload::workload_as_any`]).
-    pub fn workload_by_index(&self, index: usize) -> &dyn Workload {
-        self.traffic.workload_by_index(index)
+    /// A workload by index, for its own results ([`Workload::as_any`]).
+    pub fn workload(&self, index: usize) -> &dyn Workload {
+        self.traffic.workload(index)
     }
 
     /// The transport of a flow, by index.
-    pub fn transport_config_index_of_flow(&self, flow: u32) -> usize {
+    pub fn transport_index(&self, flow: u32) -> usize {
         usize::from(self.traffic.flow_records().flow_record(flow).spec.transport)
     }
 
@@ -160,8 +160,8 @@ impl Network {
     }
 
     /// By switch and its equal next hops: the number of flows that take each, as the routes are now.
-    pub fn flows_by_equal_next_hop(&self) -> BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> {
-        self.traffic.flows_by_equal_next_hop()
+    pub fn flows_by_next_hop(&self) -> BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> {
+        self.traffic.flows_by_next_hop()
     }
 
     /// Flowlets that took another port than the one before, at all switches.
@@ -211,10 +211,10 @@ impl Network {
 
     /// Packed records of all flows, for runs with many flows.
     pub fn packed_flow_records(&mut self, now: Time) -> &FlowRecords {
-        self.traffic.record_pending_endpoint_reports();
+        self.traffic.record_pending_reports();
         for worker in &mut self.workers {
-            worker.partition.endpoints.drain_unreported_counters(now, |counters| {
-                self.traffic.add_endpoint_counters_to_record(&counters);
+            worker.partition.endpoints.drain_counters(now, |counters| {
+                self.traffic.record_counters(&counters);
             });
         }
         self.traffic.flow_records_at(now)
@@ -234,10 +234,10 @@ impl Network {
     }
 
     /// Reports of all ports and their active priorities up to `now`, with replayed steps.
-    pub fn port_priority_reports(&self, now: Time) -> Vec<PortPriorityReport> {
+    pub fn port_reports(&self, now: Time) -> Vec<PortPriorityReport> {
         let mut reports = self.simulated_port_reports(self.clock_at(now));
         if let Some(memory) = self.memory.as_ref().filter(|_| self.clock_offset > Span::ZERO) {
-            memory.add_to_port_reports(&mut reports, now, self.clock_at(now));
+            memory.add_to_reports(&mut reports, now, self.clock_at(now));
         }
         reports
     }
@@ -246,9 +246,6 @@ impl Network {
     pub(super) fn simulated_port_reports(&self, now: Time) -> Vec<PortPriorityReport> {
         let (view, classes) = (self.observer_view(), self.plan.priorities.len() as u8);
         let all = self.plan.all_ports().flat_map(|port| (0..classes).map(move |class| (port, class)));
-        all.filter_map(|(port, class)| {
-            view.report_of_port_and_class(port, class, self.state_log.as_ref(), now)
-        })
-        .collect()
+        all.filter_map(|(port, class)| view.port_report(port, class, self.state_log.as_ref(), now)).collect()
     }
 }

@@ -30,12 +30,12 @@ impl Network {
     }
 
     /// The orders of the traffic that the network executes: none while a step is replayed.
-    pub(super) fn take_orders_of_traffic(&mut self) -> Vec<TimedEndpointOrder> {
+    pub(super) fn take_traffic_orders(&mut self) -> Vec<TimedEndpointOrder> {
         let orders = std::mem::take(&mut self.traffic.orders);
         let (Some(memory), Some(first)) = (&self.memory, orders.iter().min_by_key(|order| order.at)) else {
             return orders;
         };
-        if memory.is_between_steps() && self.packet_count_in_network() == 0 {
+        if memory.is_between_steps() && self.packets_in_network() == 0 {
             self.begin_step(first);
         }
         let Some(memory) = &mut self.memory else { return orders };
@@ -53,7 +53,7 @@ impl Network {
         }
         // The clock does not go back.
         self.set_clock_offset(self.clock_offset.min(first.at.saturating_since(self.clock())));
-        let changes = self.failures.as_ref().and_then(FailureSchedule::next_network_change_time);
+        let changes = self.failures.as_ref().and_then(FailureSchedule::next_change_time);
         let horizon =
             [changes, self.next_observation_time()].into_iter().flatten().fold(self.limit, Time::min);
         if !memory.begin_step(first, horizon) {
@@ -84,11 +84,11 @@ impl Network {
         let reports = memory.give_reports(end, reaction);
         let orders = self.resume_failed_replay();
         if !orders.is_empty() {
-            self.send_orders_to_workers(orders);
+            self.send_orders(orders);
             return false;
         }
         self.reached = reports.first().map_or(end, |report| end.min(report.at + reaction));
-        self.traffic.receive_endpoint_reports(reports.into_iter());
+        self.traffic.receive_reports(reports.into_iter());
         self.end_complete_replay();
         true
     }
@@ -99,14 +99,14 @@ impl Network {
         if let Some(replayed) = memory.take_complete_replay() {
             let StepCounts { endpoints, pauses, .. } = replayed.counts;
             for counters in endpoints {
-                self.traffic.add_endpoint_counters_to_record(counters);
+                self.traffic.record_counters(counters);
             }
             if let Some(log) = &mut self.pause_log {
                 log.repeat_pause_intervals(pauses, replayed.begin);
             }
             for (after, endpoint_key, bytes) in replayed.arrivals {
                 let workload = self.traffic.workload_of_endpoint(*endpoint_key);
-                self.replayed_throughput.add_goodput_bytes(workload, *bytes, replayed.begin + *after);
+                self.replayed_throughput.add_goodput(workload, *bytes, replayed.begin + *after);
             }
             self.set_clock_offset(replayed.end.saturating_since(self.simulated_until));
         }
@@ -117,7 +117,7 @@ impl Network {
         if offset != self.clock_offset {
             self.clock_offset = offset;
             self.for_each_partition(|partition| partition.endpoints.throughput.set_clock_offset(offset));
-            self.workers.iter_mut().for_each(|worker| worker.publish_worker_status());
+            self.workers.iter_mut().for_each(|worker| worker.publish_status());
         }
     }
 
@@ -128,13 +128,13 @@ impl Network {
 
     /// Reads the counters of ports, and moves those of endpoints to the records.
     fn read_counters(&mut self) -> CountersBefore {
-        self.take_counters_of_endpoints();
+        self.take_endpoint_counters();
         let now = self.clock();
         CountersBefore { now, ports: self.simulated_port_reports(now), pauses: self.pause_intervals().len() }
     }
 
     fn count_step_since(&mut self, before: &CountersBefore, begin: Time) -> StepCounts {
-        let (now, endpoints) = (self.clock(), self.take_counters_of_endpoints());
+        let (now, endpoints) = (self.clock(), self.take_endpoint_counters());
         let pauses = RepeatedPauses {
             begin,
             first: before.pauses as u32,
@@ -149,13 +149,13 @@ impl Network {
     }
 
     /// Adds the counters of all endpoints to the records, and returns them.
-    fn take_counters_of_endpoints(&mut self) -> Vec<EndpointCounters> {
+    fn take_endpoint_counters(&mut self) -> Vec<EndpointCounters> {
         let mut all = Vec::new();
         for worker in &mut self.workers {
-            worker.partition.endpoints.drain_unreported_counters(self.reached, |counters| all.push(counters));
+            worker.partition.endpoints.drain_counters(self.reached, |counters| all.push(counters));
         }
         for counters in &all {
-            self.traffic.add_endpoint_counters_to_record(counters);
+            self.traffic.record_counters(counters);
         }
         all
     }

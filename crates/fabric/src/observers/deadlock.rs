@@ -80,24 +80,24 @@ impl DeadlockDetector {
     }
 
     /// Schedules a check for a class paused at `since`, at least `reaction` later.
-    pub(crate) fn schedule_deadlock_check(&mut self, since: Time, reaction: Span) {
-        self.at.get_or_insert(self.deadlock_check_time(since, reaction));
+    pub(crate) fn schedule_check(&mut self, since: Time, reaction: Span) {
+        self.at.get_or_insert(self.check_time(since, reaction));
     }
 
     /// Time of the check for a class paused at `since`.
-    fn deadlock_check_time(&self, since: Time, reaction: Span) -> Time {
+    fn check_time(&self, since: Time, reaction: Span) -> Time {
         since.saturating_add(self.after.max(reaction))
     }
 
     /// The earliest check for a pause that begins at `now` or later, if none is scheduled.
-    pub(crate) fn earliest_deadlock_check_time(&self, now: Time, reaction: Span) -> Option<Time> {
-        self.at.is_none().then(|| self.deadlock_check_time(now, reaction))
+    pub(crate) fn earliest_check_time(&self, now: Time, reaction: Span) -> Option<Time> {
+        self.at.is_none().then(|| self.check_time(now, reaction))
     }
 
     /// Checks for deadlocks if due; true if it found a new one. `now` is on the partitions' clock, which lacks `offset`. `is_over`: only observation is
     /// pending.
     #[cold]
-    pub(crate) fn detect_deadlocks_if_due(
+    pub(crate) fn detect_if_due(
         &mut self,
         view: ObserverView,
         now: Time,
@@ -105,13 +105,13 @@ impl DeadlockDetector {
         is_over: bool,
     ) -> bool {
         self.at = None;
-        let paused = view.queues_paused_by_switches();
-        let Some(oldest) = paused.iter().map(|slot| view.pause_start_of_slot(*slot)).min() else {
+        let paused = view.switch_paused_queues();
+        let Some(oldest) = paused.iter().map(|slot| view.pause_start(*slot)).min() else {
             self.standing.clear();
             return false;
         };
         let due = oldest + self.after;
-        let found = due <= now && self.detect_deadlocks_among(view, &paused, now, offset);
+        let found = due <= now && self.detect_among(view, &paused, now, offset);
         if !is_over {
             self.at = Some(if due > now { due } else { now + self.after });
         }
@@ -120,37 +120,25 @@ impl DeadlockDetector {
 
     /// Final check at the end of a run, for deadlocks since the last check. With a watchdog (`guarded`) it reports only cycles that the watchdog had
     /// time to break.
-    pub(crate) fn detect_deadlocks_at_end(
-        &mut self,
-        view: ObserverView,
-        guarded: bool,
-        now: Time,
-        offset: Span,
-    ) {
+    pub(crate) fn detect_at_end(&mut self, view: ObserverView, guarded: bool, now: Time, offset: Span) {
         let least = if guarded { self.after } else { Span::ZERO };
-        let paused = view.queues_paused_by_switches();
-        let since = |slot: &SlotId| view.pause_start_of_slot(*slot);
+        let paused = view.switch_paused_queues();
+        let since = |slot: &SlotId| view.pause_start(*slot);
         if paused.iter().map(since).min().is_some_and(|oldest| oldest + least <= now) {
-            self.detect_deadlocks_among(view, &paused, now, offset);
+            self.detect_among(view, &paused, now, offset);
         }
     }
 
-    fn detect_deadlocks_among(
-        &mut self,
-        view: ObserverView,
-        paused: &[SlotId],
-        now: Time,
-        offset: Span,
-    ) -> bool {
-        let held = view.sum_held_bytes_by_ingress_account(paused);
-        let stuck = view.find_permanently_paused_queues(paused, &held);
+    fn detect_among(&mut self, view: ObserverView, paused: &[SlotId], now: Time, offset: Span) -> bool {
+        let held = view.sum_held_bytes(paused);
+        let stuck = view.find_stuck_queues(paused, &held);
         let cycles = view.find_deadlock_cycles(&stuck, &held);
         let before = self.found.len();
         for cycle in &cycles {
             if !self.standing.contains(cycle) {
                 let victims = (stuck.len() - cycle.len()) as u64;
                 let mut cycle: Vec<DeadlockedQueue> =
-                    cycle.iter().map(|slot| view.describe_deadlocked_queue(*slot)).collect();
+                    cycle.iter().map(|slot| view.describe_queue(*slot)).collect();
                 for queue in &mut cycle {
                     queue.since += offset;
                 }
@@ -163,51 +151,47 @@ impl DeadlockDetector {
 }
 
 impl ObserverView<'_> {
-    fn pause_start_of_slot(&self, slot: SlotId) -> Time {
-        self.partition_of_port_owner(self.plan.port_and_class_of_slot(slot).0).ports.pauses[slot].since
+    fn pause_start(&self, slot: SlotId) -> Time {
+        self.owner_partition(self.plan.port_and_class(slot).0).ports.pauses[slot].since
     }
 
     /// The ingress account that a slot fills.
-    fn ingress_account_filled_by(&self, slot: SlotId) -> IngressAccount {
-        self.ingress_account_at_link_peer(self.plan.port_and_class_of_slot(slot).0, slot)
+    fn filled_account(&self, slot: SlotId) -> IngressAccount {
+        self.peer_ingress_account(self.plan.port_and_class(slot).0, slot)
     }
 
     /// The switch at the other end of a port.
-    fn find_peer_switch(&self, port: PortId) -> Option<SwitchId> {
-        self.plan.switch_id_of_node(self.plan.topology.peer(port))
+    fn peer_switch(&self, port: PortId) -> Option<SwitchId> {
+        self.plan.switch_id(self.plan.topology.peer(port))
     }
 
     /// Slots that are paused at the request of a switch.
-    fn queues_paused_by_switches(&self) -> Vec<SlotId> {
-        let all = self
-            .plan
-            .all_ports()
-            .filter(|port| self.partition_of_port_owner(*port).ports.ports[*port].paused != 0);
+    fn switch_paused_queues(&self) -> Vec<SlotId> {
+        let all =
+            self.plan.all_ports().filter(|port| self.owner_partition(*port).ports.ports[*port].paused != 0);
         let slots =
             all.flat_map(|port| (0..self.plan.priorities.len() as u8).map(move |class| (port, class)));
         slots
             .filter(|(port, class)| {
-                self.partition_of_port_owner(*port).ports.ports[*port].paused & 1 << class != 0
-                    && self.find_peer_switch(*port).is_some()
-                    && self
-                        .ingress_account_filled_by(self.slot_of_filled_ingress_account(*port, *class))
-                        .pause_sent
+                self.owner_partition(*port).ports.ports[*port].paused & 1 << class != 0
+                    && self.peer_switch(*port).is_some()
+                    && self.filled_account(self.filled_account_slot(*port, *class)).pause_sent
             })
-            .map(|(port, class)| self.plan.slot_of_class(port, class))
+            .map(|(port, class)| self.plan.slot(port, class))
             .collect()
     }
 
     /// The ingress account that `port` fills in `class`; with link pause that of class 0.
-    fn slot_of_filled_ingress_account(&self, port: PortId, class: u8) -> SlotId {
-        self.plan.slot_of_class(port, class & self.plan.account_mask)
+    fn filled_account_slot(&self, port: PortId, class: u8) -> SlotId {
+        self.plan.slot(port, class & self.plan.account_mask)
     }
 
     /// Bytes that the switch queues among `slots` hold, by ingress account: a packet may leave in another class than it arrived in.
-    fn sum_held_bytes_by_ingress_account(&self, slots: &[SlotId]) -> HeldBytes {
+    fn sum_held_bytes(&self, slots: &[SlotId]) -> HeldBytes {
         let mut held = HeldBytes::new();
         for slot in slots {
-            let (port, _) = self.plan.port_and_class_of_slot(*slot);
-            let Partition { ports, ctx, .. } = self.partition_of_port_owner(port);
+            let (port, _) = self.plan.port_and_class(*slot);
+            let Partition { ports, ctx, .. } = self.owner_partition(port);
             if !ports.ports[port].from.is_switch() {
                 continue;
             }
@@ -216,7 +200,7 @@ impl ObserverView<'_> {
                 if packet.ingress == PortId::NONE {
                     continue; // A CNM of this switch is in no account.
                 }
-                let from = self.slot_of_filled_ingress_account(packet.ingress, packet.ingress_class);
+                let from = self.filled_account_slot(packet.ingress, packet.ingress_class);
                 *held.entry((from, *slot)).or_default() += u64::from(packet.size);
             }
         }
@@ -224,7 +208,7 @@ impl ObserverView<'_> {
     }
 
     /// The largest set of slots that stay above their resume level when everything outside the set has drained.
-    fn find_permanently_paused_queues(&self, paused: &[SlotId], held: &HeldBytes) -> BTreeSet<SlotId> {
+    fn find_stuck_queues(&self, paused: &[SlotId], held: &HeldBytes) -> BTreeSet<SlotId> {
         let mut set: BTreeSet<SlotId> = paused.iter().copied().collect();
         loop {
             let mut bytes: BTreeMap<SlotId, u64> = BTreeMap::new();
@@ -246,34 +230,32 @@ impl ObserverView<'_> {
 
     /// Whether a slot's account stays above its resume level when only `bytes` are left in the accounts.
     fn stays_above_xon(&self, slot: SlotId, bytes: &BTreeMap<SlotId, u64>) -> bool {
-        let (port, class) = self.plan.port_and_class_of_slot(slot);
-        let account = self.slot_of_filled_ingress_account(port, class);
+        let (port, class) = self.plan.port_and_class(slot);
+        let account = self.filled_account_slot(port, class);
         let left = |account: &SlotId| bytes.get(account).copied().unwrap_or(0);
-        let partition = self.partition_of_link_peer(port);
+        let partition = self.peer_partition(port);
         if !partition.ctx.hot.shared {
-            return left(&account) > self.ingress_account_filled_by(account).limits.xon;
+            return left(&account) > self.filled_account(account).limits.xon;
         }
         // The headroom empties first.
         let standing = |account: &SlotId| {
-            let IngressAccount { bytes, in_headroom, .. } = self.ingress_account_filled_by(*account);
+            let IngressAccount { bytes, in_headroom, .. } = self.filled_account(*account);
             let gone = bytes.saturating_sub(left(account));
             IngressOccupancy { bytes: left(account), in_headroom: in_headroom.saturating_sub(gone) }
         };
         let from_pool = |other: &SlotId| {
             let (IngressOccupancy { bytes, in_headroom }, (_, class)) =
-                (standing(other), self.plan.port_and_class_of_slot(*other));
+                (standing(other), self.plan.port_and_class(*other));
             (bytes - in_headroom).saturating_sub(self.plan.policies[usize::from(class)].reserved)
         };
-        let switch = self.find_peer_switch(port);
-        let same_switch =
-            |other: &&SlotId| self.find_peer_switch(self.plan.port_and_class_of_slot(**other).0) == switch;
+        let switch = self.peer_switch(port);
+        let same_switch = |other: &&SlotId| self.peer_switch(self.plan.port_and_class(**other).0) == switch;
         let used: u64 = bytes.keys().filter(same_switch).map(from_pool).sum();
-        let class = self.plan.port_and_class_of_slot(account).1;
-        let pool = switch.map(|switch| {
-            &partition.switching.switches[switch].pools[self.plan.buffer_pool_index_of_class(class)]
-        });
-        let rule = self.shared_pool_limits_at_link_peer(port, account);
-        pool.is_some_and(|pool| !rule.may_resume(standing(&account), pool.free_pool_bytes_at_usage(used)))
+        let class = self.plan.port_and_class(account).1;
+        let pool =
+            switch.map(|switch| &partition.switching.switches[switch].pools[self.plan.pool_index(class)]);
+        let rule = self.peer_pool_limits(port, account);
+        pool.is_some_and(|pool| !rule.may_resume(standing(&account), pool.free_bytes_at(used)))
     }
 
     /// The cycles among the slots of `stuck`. With link pause all slots of a link wait for the same account; the cycle then follows those that hold
@@ -284,8 +266,8 @@ impl ObserverView<'_> {
         }
         let mut of_slots = HeldBytes::new();
         for slot in stuck {
-            let (port, class) = self.plan.port_and_class_of_slot(*slot);
-            let account = self.slot_of_filled_ingress_account(port, class);
+            let (port, class) = self.plan.port_and_class(*slot);
+            let account = self.filled_account_slot(port, class);
             for ((_, at), bytes) in held.range((account, SlotId(0))..=(account, SlotId::NONE)) {
                 of_slots.insert((*slot, *at), *bytes);
             }
@@ -293,9 +275,9 @@ impl ObserverView<'_> {
         find_waiting_cycles(stuck, &of_slots)
     }
 
-    fn describe_deadlocked_queue(&self, slot: SlotId) -> DeadlockedQueue {
-        let (port, class) = self.plan.port_and_class_of_slot(slot);
-        let Partition { ports, ctx, .. } = self.partition_of_port_owner(port);
+    fn describe_queue(&self, slot: SlotId) -> DeadlockedQueue {
+        let (port, class) = self.plan.port_and_class(slot);
+        let Partition { ports, ctx, .. } = self.owner_partition(port);
         let waiting = ports.slots[slot].queue.iter(&ctx.packets);
         let packets: Vec<&Packet> = waiting.map(|index| &ctx.packets[index]).collect();
         let flow = |packet: &&Packet| match packet.content {
@@ -306,7 +288,7 @@ impl ObserverView<'_> {
         DeadlockedQueue {
             port,
             priority: self.plan.priorities[usize::from(class)],
-            since: self.pause_start_of_slot(slot),
+            since: self.pause_start(slot),
             packets: packets.len() as u64,
             bytes: packets.iter().map(|packet| u64::from(packet.size)).sum(),
             flows: flows.into_iter().collect(),

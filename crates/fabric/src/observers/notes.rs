@@ -29,7 +29,7 @@ pub(crate) enum PauseChangeKind {
 
 impl PauseChange {
     /// Sort key, independent of partitions: by time, then requests last (they refer to pauses), then by slot.
-    pub(crate) fn sort_key_of_pause_change(&self) -> (Time, bool, SlotId) {
+    pub(crate) fn sort_key(&self) -> (Time, bool, SlotId) {
         (self.at, matches!(self.what, PauseChangeKind::PauseRequested { .. }), self.slot)
     }
 }
@@ -42,26 +42,26 @@ pub(crate) struct PauseChangeLog {
     pauses: IndexVec<SlotId, (u32, Option<Time>)>,
     /// Whether the state log is on.
     is_state_log_on: bool,
-    /// Start of the first pause since the last call of `take_first_pause_start_of_window`.
+    /// Start of the first pause since the last call of `take_first_start`.
     first_pause: Option<Time>,
 }
 
 impl PauseChangeLog {
     /// Enables numbering of pauses, for the pause tree.
-    pub(crate) fn enable_pause_numbering(&mut self, slots: usize) {
+    pub(crate) fn enable_numbering(&mut self, slots: usize) {
         self.pauses = IndexVec::filled((0, None), slots);
     }
 
     /// Enables the search for the fullest queue, for the state log.
-    pub(crate) fn enable_fullest_queue_search(&mut self) {
+    pub(crate) fn enable_fullest_queue(&mut self) {
         self.is_state_log_on = true;
     }
 
-    pub(crate) fn take_first_pause_start_of_window(&mut self) -> Option<Time> {
+    pub(crate) fn take_first_start(&mut self) -> Option<Time> {
         self.first_pause.take()
     }
 
-    pub(crate) fn is_recording_pauses(&self) -> bool {
+    pub(crate) fn is_recording(&self) -> bool {
         self.is_state_log_on || !self.pauses.is_empty()
     }
 
@@ -71,14 +71,14 @@ impl PauseChangeLog {
     }
 
     /// Number of the latest pause of a slot, and its end if it has ended; `None` if pauses are not numbered.
-    pub(crate) fn last_pause_number_and_end(&self, slot: SlotId) -> Option<(u32, Option<Time>)> {
+    pub(crate) fn last_pause(&self, slot: SlotId) -> Option<(u32, Option<Time>)> {
         self.pauses.get(slot).copied()
     }
 
     /// Records the start of a pause.
-    pub(crate) fn record_pause_start(&mut self, slot: SlotId, now: Time) {
+    pub(crate) fn record_start(&mut self, slot: SlotId, now: Time) {
         self.first_pause.get_or_insert(now);
-        if !self.is_recording_pauses() {
+        if !self.is_recording() {
             return;
         }
         if !self.pauses.is_empty() {
@@ -90,8 +90,8 @@ impl PauseChangeLog {
     }
 
     /// The class may send again.
-    pub(crate) fn record_pause_end(&mut self, slot: SlotId, now: Time) {
-        if !self.is_recording_pauses() {
+    pub(crate) fn record_end(&mut self, slot: SlotId, now: Time) {
+        if !self.is_recording() {
             return;
         }
         if !self.pauses.is_empty() {

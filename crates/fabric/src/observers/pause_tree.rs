@@ -83,7 +83,7 @@ impl PauseIntervalLog {
                 parents.sort_unstable();
                 self.last_requests[slot] = Some(PauseRequestWithCauses { at: note.at, parents });
             }
-            PauseChangeKind::Paused => self.begin_pause_interval(note, plan),
+            PauseChangeKind::Paused => self.begin_interval(note, plan),
             PauseChangeKind::Resumed => {
                 if let Some(last) = self.last[slot].0 {
                     self.intervals[last as usize].end = Some(note.at);
@@ -111,7 +111,7 @@ impl PauseIntervalLog {
         }
     }
 
-    fn begin_pause_interval(&mut self, note: &PauseChange, plan: &NetworkPlan) {
+    fn begin_interval(&mut self, note: &PauseChange, plan: &NetworkPlan) {
         let (last, count) = &mut self.last[note.slot];
         *count += 1;
         if self.intervals.len() >= self.limit {
@@ -122,7 +122,7 @@ impl PauseIntervalLog {
         let number = self.intervals.len() as u32;
         *last = Some(number);
         self.numbers.insert((note.slot, *count - 1), number);
-        let (port, class) = plan.port_and_class_of_slot(note.slot);
+        let (port, class) = plan.port_and_class(note.slot);
         let asked = self.last_requests[note.slot].clone();
         let PauseRequestWithCauses { at: asked, parents } =
             asked.unwrap_or(PauseRequestWithCauses { at: note.at, parents: Vec::new() });

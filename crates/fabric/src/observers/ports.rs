@@ -57,17 +57,17 @@ pub struct PortPriorityReport {
 
 impl ObserverView<'_> {
     /// The report of `port` for `class` up to `now`; `None` if the class was never used there.
-    pub(crate) fn report_of_port_and_class(
+    pub(crate) fn port_report(
         &self,
         port: PortId,
         class: u8,
         states: Option<&StateLog>,
         now: Time,
     ) -> Option<PortPriorityReport> {
-        let index = self.plan.slot_of_class(port, class);
-        let Partition { ports, ctx, .. } = self.partition_of_port_owner(port);
+        let index = self.plan.slot(port, class);
+        let Partition { ports, ctx, .. } = self.owner_partition(port);
         let (slot, counters) = (&ports.slots[index], self.merged_queue_counters(port, index));
-        let sent = ports.count_packets_sent_in_class(port, class, &ctx.hot);
+        let sent = ports.sent_in_class(port, class, &ctx.hot);
         let pauses = ports.pauses.get(index).copied().unwrap_or_default();
         let pauses_sent = counters.pauses_sent;
         let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
@@ -77,7 +77,7 @@ impl ObserverView<'_> {
             return None;
         }
         let is_paused = ports.ports[port].paused & 1 << class != 0;
-        let (paused, paused_longest) = ports.total_and_longest_pause_time(index, is_paused, now);
+        let (paused, paused_longest) = ports.pause_times(index, is_paused, now);
         let backlog_time = slot.backlog_integral(now) as f64;
         Some(PortPriorityReport {
             port,
@@ -91,9 +91,9 @@ impl ObserverView<'_> {
             trims: counters.trims,
             sojourn_max: counters.sojourn_max,
             new_flows: counters.new_flows,
-            backlog_max: slot.backlog_max.max(states.map_or(0, |log| log.backlog_max_before_interval(index))),
+            backlog_max: slot.backlog_max.max(states.map_or(0, |log| log.previous_backlog_max(index))),
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
-            ingress_max: self.ingress_account_at_link_peer(port, index).most,
+            ingress_max: self.peer_ingress_account(port, index).most,
             pauses_sent,
             pauses_received: pauses.pauses_received,
             resumes_received: pauses.resumes_received,
@@ -101,7 +101,7 @@ impl ObserverView<'_> {
             paused_longest,
             cnms_sent: counters.cnms_sent,
             cnms_received: counters.cnms_received,
-            watchdog_storms: ports.watchdogs.watchdog_storm_count(index),
+            watchdog_storms: ports.watchdogs.storm_count(index),
         })
     }
 }

@@ -98,33 +98,33 @@ impl Sampler {
     }
 
     /// Samples, and schedules the next sample. `is_over`: only observation is pending, which does not keep a run alive.
-    pub(crate) fn sample_and_schedule_next(
+    pub(crate) fn sample_and_reschedule(
         &mut self,
         view: ObserverView,
         records: &FlowRecords,
         now: Time,
         is_over: bool,
     ) {
-        self.sample_port_metrics(view, now);
-        self.sample_flow_metrics(view, records, now);
+        self.sample_ports(view, now);
+        self.sample_flows(view, records, now);
         self.at = (!is_over).then(|| now + self.plan.every);
     }
 
-    fn sample_port_metrics(&mut self, view: ObserverView, now: Time) {
+    fn sample_ports(&mut self, view: ObserverView, now: Time) {
         let (interval, plan) = (self.plan.every.as_secs_f64(), view.plan);
         // Up to four samples a class: the loop below need not grow the list.
         self.samples.reserve(self.last_port.len() * 4);
         for (number, &port) in self.plan.ports.iter().enumerate() {
-            let Partition { ports, ctx, .. } = view.partition_of_port_owner(port);
-            let in_service = ports.ports[port].remaining_frame_in_service(ctx, now);
+            let Partition { ports, ctx, .. } = view.owner_partition(port);
+            let in_service = ports.ports[port].remaining_service(ctx, now);
             for (class, &priority) in plan.priorities.iter().enumerate() {
-                let index = plan.slot_of_class(port, class as u8);
-                let (slot, account) = (&ports.slots[index], view.ingress_account_at_link_peer(port, index));
+                let index = plan.slot(port, class as u8);
+                let (slot, account) = (&ports.slots[index], view.peer_ingress_account(port, index));
                 let unsent = in_service.as_ref().filter(|service| usize::from(service.class) == class);
-                let sent = ports.count_packets_sent_in_class(port, class as u8, &ctx.hot).bytes as f64
+                let sent = ports.sent_in_class(port, class as u8, &ctx.hot).bytes as f64
                     - unsent.map_or(0.0, |service| service.bytes_left);
                 let is_paused = ports.ports[port].paused & 1 << class != 0;
-                let (paused, _) = ports.total_and_longest_pause_time(index, is_paused, now);
+                let (paused, _) = ports.pause_times(index, is_paused, now);
                 let last = &mut self.last_port[(number << plan.class_bits) + class];
                 let bits = (sent - last.0) * 8.0;
                 let paused_fraction = (paused - last.1).as_secs_f64() / interval;
@@ -133,7 +133,7 @@ impl Sampler {
                 let mut add = |metric, value| self.samples.push(Sample { time: now, metric, entity, value });
                 add(SampledMetric::Backlog, slot.backlog as f64);
                 add(SampledMetric::Throughput, bits / interval / 1e9);
-                if plan.is_class_lossless(class as u8) {
+                if plan.is_lossless(class as u8) {
                     add(SampledMetric::PausedFraction, paused_fraction);
                     add(SampledMetric::Ingress, account.bytes as f64);
                 }
@@ -141,8 +141,8 @@ impl Sampler {
         }
     }
 
-    fn sample_flow_metrics(&mut self, view: ObserverView, records: &FlowRecords, now: Time) {
-        for record in records.flow_record_range(self.next_flow as usize..records.len()) {
+    fn sample_flows(&mut self, view: ObserverView, records: &FlowRecords, now: Time) {
+        for record in records.range(self.next_flow as usize..records.len()) {
             if self.plan.workloads.get(usize::from(record.spec.workload)) == Some(&true) {
                 self.watched.push((self.next_flow, 0));
             }
@@ -153,7 +153,7 @@ impl Sampler {
         self.watched.retain_mut(|(flow, last)| {
             let (entity, record) = (SampledEntity::Flow(*flow), &records.flow_record(*flow));
             let mut add = |metric, value| samples.push(Sample { time: now, metric, entity, value });
-            let delivered = view.delivered_bytes_of_flow(*flow, records.carriers(*flow), record);
+            let delivered = view.delivered_bytes(*flow, records.carriers(*flow), record);
             add(SampledMetric::Goodput, (delivered - *last) as f64 * 8.0 / interval / 1e9);
             *last = delivered;
             let FlowSpec { source, destination, size, reply, transport, .. } = record.spec;
@@ -161,10 +161,8 @@ impl Sampler {
             // After a small request with a large response, the responder's window is the interesting one.
             let side = usize::from(reply > size);
             let [from, to] = if side == 0 { [source, destination] } else { [destination, source] };
-            let (partition, host) = (view.partition_of_node(from), view.plan.host_id_of_node(from));
-            if let Some(rate) =
-                partition.endpoints.qcn_rate_towards_destination(host, to, class, &partition.ports)
-            {
+            let (partition, host) = (view.partition_of_node(from), view.plan.host_id(from));
+            if let Some(rate) = partition.endpoints.qcn_rate(host, to, class, &partition.ports) {
                 add(SampledMetric::QcnRate, rate.as_gbps_f64());
             }
             let ends = || {
@@ -202,11 +200,11 @@ impl ObserverView<'_> {
     }
 
     /// In-order bytes delivered so far to both applications of a flow, reported or not.
-    fn delivered_bytes_of_flow(&self, flow: u32, carriers: Range<u32>, record: &FlowRecord) -> u64 {
+    fn delivered_bytes(&self, flow: u32, carriers: Range<u32>, record: &FlowRecord) -> u64 {
         let of_carrier = |flow: u32| {
             let ends = [0, 1].map(|side| self.find_open_endpoint(flow, side, record));
             let current = ends.into_iter().flatten().filter(move |end| end.flow == Some(flow));
-            current.map(Endpoint::unreported_delivered_bytes).sum::<u64>()
+            current.map(Endpoint::unreported_delivered).sum::<u64>()
         };
         // Of MPTCP the connection has delivered what its subflows carried.
         let own = (!carriers.contains(&flow)).then_some(flow).into_iter();

@@ -75,7 +75,7 @@ struct LoggedQueueState {
 
 impl LoggedQueueState {
     /// Whether the maximum backlog has changed enough to be logged.
-    fn has_backlog_changed_enough(&self, peak: u64) -> bool {
+    fn has_backlog_changed(&self, peak: u64) -> bool {
         if peak == 0 || self.depth == 0 {
             peak != self.depth
         } else {
@@ -84,7 +84,7 @@ impl LoggedQueueState {
     }
 
     /// Whether the load has changed enough to be logged.
-    fn has_load_changed_enough(&self, load: u8) -> bool {
+    fn has_load_changed(&self, load: u8) -> bool {
         let is_end = load == 0 || load == FULL_LOAD_TENTHS;
         load != self.load && (is_end || load.abs_diff(self.load) > 1)
     }
@@ -113,13 +113,13 @@ impl StateLog {
     }
 
     /// Maximum backlog of a slot before the current interval.
-    pub(crate) fn backlog_max_before_interval(&self, slot: SlotId) -> u64 {
+    pub(crate) fn previous_backlog_max(&self, slot: SlotId) -> u64 {
         self.seen[slot].backlog_max
     }
 
     /// Logs a pause request, or the start or end of a pause.
     pub(crate) fn record_pause_change(&mut self, note: &PauseChange, plan: &NetworkPlan) {
-        let (port, class) = plan.port_and_class_of_slot(note.slot);
+        let (port, class) = plan.port_and_class(note.slot);
         let state = match note.what {
             PauseChangeKind::PauseRequested { fullest, .. } => PortStateChange::PauseRequested(fullest),
             PauseChangeKind::Paused => PortStateChange::Paused,
@@ -134,34 +134,27 @@ impl StateLog {
     }
 
     /// Logs the changes of an interval. `peaks`: maximum backlogs by slot.
-    pub(crate) fn log_changes_of_interval(
-        &mut self,
-        view: ObserverView,
-        peaks: &IndexVec<SlotId, u64>,
-        now: Time,
-    ) {
+    pub(crate) fn log_interval(&mut self, view: ObserverView, peaks: &IndexVec<SlotId, u64>, now: Time) {
         let (interval, plan) = (now - self.last, view.plan);
-        for (slot, seen) in plan.all_class_slots().zip(&mut self.seen) {
-            let (port, class) = plan.port_and_class_of_slot(slot);
+        for (slot, seen) in plan.all_slots().zip(&mut self.seen) {
+            let (port, class) = plan.port_and_class(slot);
             let Some(&priority) = plan.priorities.get(usize::from(class)) else { continue };
             seen.backlog_max = seen.backlog_max.max(peaks[slot]);
             let peak = peaks[slot];
             let peak = if peak < MIN_LOGGED_BACKLOG { 0 } else { peak };
-            let Partition { ports, ctx, .. } = view.partition_of_port_owner(port);
-            let (sent, counters) = (
-                ports.count_packets_sent_in_class(port, class, &ctx.hot),
-                view.merged_queue_counters(port, slot),
-            );
+            let Partition { ports, ctx, .. } = view.owner_partition(port);
+            let (sent, counters) =
+                (ports.sent_in_class(port, class, &ctx.hot), view.merged_queue_counters(port, slot));
             let losses: u64 = counters.drops.iter().chain(&counters.lost).sum();
             let idle = sent == seen.sent && seen.load == 0 && seen.left <= 0.0;
-            let notifications = view.cnp_counts_sent_and_received(port, class);
+            let notifications = view.cnp_counts(port, class);
             let unchanged =
                 (losses, counters.ecn_marks, notifications) == (seen.losses, seen.marks, seen.notifications);
-            if idle && unchanged && !seen.has_backlog_changed_enough(peak) {
+            if idle && unchanged && !seen.has_backlog_changed(peak) {
                 continue;
             }
             let mut add = |state| self.changes.push(StateLogRow { time: now, port, priority, state });
-            if seen.has_backlog_changed_enough(peak) {
+            if seen.has_backlog_changed(peak) {
                 seen.depth = peak;
                 add(PortStateChange::Backlog(peak));
             }
@@ -178,10 +171,9 @@ impl StateLog {
             if received > 0 {
                 add(PortStateChange::NotificationsReceived(received));
             }
-            let share =
-                update_busy_share(view.partition_of_port_owner(port), seen, (port, class), interval, now);
+            let share = update_busy_share(view.owner_partition(port), seen, (port, class), interval, now);
             let load = (share * f64::from(FULL_LOAD_TENTHS)).round() as u8;
-            if seen.has_load_changed_enough(load) {
+            if seen.has_load_changed(load) {
                 seen.load = load;
                 add(PortStateChange::Load(f64::from(load) / f64::from(FULL_LOAD_TENTHS)));
             }
@@ -205,13 +197,12 @@ fn update_busy_share(
     now: Time,
 ) -> f64 {
     let Partition { ports, ctx, .. } = partition;
-    let sent = ports.count_packets_sent_in_class(port, class, &ctx.hot);
+    let sent = ports.sent_in_class(port, class, &ctx.hot);
     let new = sent - seen.sent;
     let gaps = new.packets * u64::from(ctx.hot.gap);
     let ps_per_byte = 8e3 / ports.ports[port].rate.rate().as_gbps_f64();
     let begun = (new.bytes + gaps) as f64 * ps_per_byte;
-    let in_service =
-        ports.ports[port].remaining_frame_in_service(ctx, now).filter(|service| service.class == class);
+    let in_service = ports.ports[port].remaining_service(ctx, now).filter(|service| service.class == class);
     let left = in_service.map_or(0.0, |service| service.left.0 as f64);
     let share = (begun + seen.left - left) / interval.0 as f64;
     *seen = LoggedQueueState { sent, left, ..*seen };
@@ -226,29 +217,21 @@ mod tests {
     fn small_changes_are_none() {
         let queue = |depth| LoggedQueueState { depth, ..LoggedQueueState::default() };
         assert!(
-            queue(0).has_backlog_changed_enough(5000)
-                && queue(5000).has_backlog_changed_enough(0)
-                && !queue(0).has_backlog_changed_enough(0)
+            queue(0).has_backlog_changed(5000)
+                && queue(5000).has_backlog_changed(0)
+                && !queue(0).has_backlog_changed(0)
         );
+        assert!(!queue(5000).has_backlog_changed(9095) && queue(5000).has_backlog_changed(9096));
         assert!(
-            !queue(5000).has_backlog_changed_enough(9095) && queue(5000).has_backlog_changed_enough(9096)
-        );
-        assert!(
-            !queue(80_000).has_backlog_changed_enough(89_999)
-                && queue(80_000).has_backlog_changed_enough(90_000)
-                && queue(80_000).has_backlog_changed_enough(70_000)
+            !queue(80_000).has_backlog_changed(89_999)
+                && queue(80_000).has_backlog_changed(90_000)
+                && queue(80_000).has_backlog_changed(70_000)
         );
         let link = |load| LoggedQueueState { load, ..LoggedQueueState::default() };
+        assert!(!link(0).has_load_changed(1) && link(1).has_load_changed(0) && link(0).has_load_changed(2));
         assert!(
-            !link(0).has_load_changed_enough(1)
-                && link(1).has_load_changed_enough(0)
-                && link(0).has_load_changed_enough(2)
+            link(9).has_load_changed(10) && !link(10).has_load_changed(9) && link(10).has_load_changed(8)
         );
-        assert!(
-            link(9).has_load_changed_enough(10)
-                && !link(10).has_load_changed_enough(9)
-                && link(10).has_load_changed_enough(8)
-        );
-        assert!(!link(4).has_load_changed_enough(5) && !link(10).has_load_changed_enough(10));
+        assert!(!link(4).has_load_changed(5) && !link(10).has_load_changed(10));
     }
 }

@@ -29,46 +29,43 @@ impl<'a> ObserverView<'a> {
     }
 
     /// The partition of the node that sends by `port`, with its queues and pause state.
-    pub(crate) fn partition_of_port_owner(&self, port: PortId) -> &'a Partition {
+    pub(crate) fn owner_partition(&self, port: PortId) -> &'a Partition {
         self.partition_of_node(self.plan.topology.owner(port))
     }
 
     /// The partition of the node at the other end, with the ingress account and pause requests.
-    pub(crate) fn partition_of_link_peer(&self, port: PortId) -> &'a Partition {
+    pub(crate) fn peer_partition(&self, port: PortId) -> &'a Partition {
         self.partition_of_node(self.plan.topology.peer(port))
     }
 
     /// Congestion notifications that the host that owns `port` has sent and received in a class; zero for switches.
-    pub(crate) fn cnp_counts_sent_and_received(&self, port: PortId, class: u8) -> [u64; 2] {
+    pub(crate) fn cnp_counts(&self, port: PortId, class: u8) -> [u64; 2] {
         let node = self.plan.topology.owner(port);
         if self.plan.topology.nodes()[node].kind != NodeKind::Host {
             return [0; 2];
         }
-        self.partition_of_node(node).endpoints.cards.cnps(self.plan.host_id_of_node(node), class)
+        self.partition_of_node(node).endpoints.cards.cnps(self.plan.host_id(node), class)
     }
 
     /// Counters of one direction of a link, from both ends.
     pub(crate) fn merged_queue_counters(&self, port: PortId, slot: SlotId) -> QueueCounters {
-        let (sender, receiver) = (self.partition_of_port_owner(port), self.partition_of_link_peer(port));
-        let own = sender.ports.counters.merged_counters_of_queue(slot);
+        let (sender, receiver) = (self.owner_partition(port), self.peer_partition(port));
+        let own = sender.ports.counters.merged_counters(slot);
         if std::ptr::eq(sender, receiver) {
             own
         } else {
-            own.merge_queue_counters(&receiver.ports.counters.merged_counters_of_queue(slot))
+            own.merge(&receiver.ports.counters.merged_counters(slot))
         }
     }
 
     /// The ingress account of a slot at the other end of `port`; an empty one if the node keeps none.
-    pub(crate) fn ingress_account_at_link_peer(&self, port: PortId, slot: SlotId) -> IngressAccount {
-        self.partition_of_link_peer(port).ports.ingress.accounts.get(slot).copied().unwrap_or_default()
+    pub(crate) fn peer_ingress_account(&self, port: PortId, slot: SlotId) -> IngressAccount {
+        self.peer_partition(port).ports.ingress.accounts.get(slot).copied().unwrap_or_default()
     }
 
     /// Shared-pool limits of the receiving switch for a slot of `port`.
-    pub(crate) fn shared_pool_limits_at_link_peer(&self, port: PortId, slot: SlotId) -> SharedPoolLimits {
-        let policy = &self.plan.policies[usize::from(self.plan.port_and_class_of_slot(slot).1)];
-        SharedPoolLimits::pool_limits_for_ingress_account(
-            policy,
-            &self.ingress_account_at_link_peer(port, slot),
-        )
+    pub(crate) fn peer_pool_limits(&self, port: PortId, slot: SlotId) -> SharedPoolLimits {
+        let policy = &self.plan.policies[usize::from(self.plan.port_and_class(slot).1)];
+        SharedPoolLimits::of_account(policy, &self.peer_ingress_account(port, slot))
     }
 }

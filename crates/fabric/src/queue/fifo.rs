@@ -8,9 +8,9 @@ pub(super) struct Fifo;
 impl Discipline for Fifo {
     const RANKED: bool = false;
 
-    fn move_next_packet_to_front(_queue: &mut Chain, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
+    fn choose_next(_queue: &mut Chain, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
 
-    fn evict_packet_for_newcomer(_queue: &mut Chain, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
+    fn evict_for(_queue: &mut Chain, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
         None
     }
 }

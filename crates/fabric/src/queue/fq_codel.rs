@@ -16,9 +16,9 @@ impl Discipline for FqCodel {
     const RANKED: bool = true;
     const TIMED: bool = true;
 
-    fn move_next_packet_to_front(_queue: &mut PacketFifo, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
+    fn choose_next(_queue: &mut PacketFifo, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
 
-    fn evict_packet_for_newcomer(_queue: &mut PacketFifo, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
+    fn evict_for(_queue: &mut PacketFifo, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
         None
     }
 }
@@ -219,7 +219,7 @@ mod tests {
 
         fn arrive(&mut self, flow: u32, count: usize, at: Time) {
             for _ in 0..count {
-                let index = self.packets.insert_packet(Packet { at, size: SIZE, ..segment(flow, 0) });
+                let index = self.packets.insert(Packet { at, size: SIZE, ..segment(flow, 0) });
                 self.queue.push_back(&mut self.packets, index);
             }
         }

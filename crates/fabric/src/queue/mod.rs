@@ -20,18 +20,10 @@ pub(crate) trait Discipline {
     const TIMED: bool = false;
 
     /// Moves the packet that leaves next to the front, among those that `may_go`.
-    fn move_next_packet_to_front(
-        queue: &mut Chain,
-        packets: &mut PacketPool,
-        may_go: impl Fn(&Packet) -> bool,
-    );
+    fn choose_next(queue: &mut Chain, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool);
 
     /// Removes the packet that is evicted for `newcomer`, which is not in the queue; `None`: `newcomer` itself is dropped.
-    fn evict_packet_for_newcomer(
-        queue: &mut Chain,
-        packets: &mut PacketPool,
-        newcomer: PacketId,
-    ) -> Option<PacketId>;
+    fn evict_for(queue: &mut Chain, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId>;
 }
 
 macro_rules! registry {
@@ -57,22 +49,22 @@ macro_rules! registry {
                 match self { $(QueueDiscipline::$kind => $file::$kind::TIMED,)+ }
             }
 
-            pub(crate) fn move_next_packet_to_front(
+            pub(crate) fn choose_next(
                 self,
                 queue: &mut Chain,
                 packets: &mut PacketPool,
                 may_go: impl Fn(&Packet) -> bool,
             ) {
-                match self { $(QueueDiscipline::$kind => $file::$kind::move_next_packet_to_front(queue, packets, may_go),)+ }
+                match self { $(QueueDiscipline::$kind => $file::$kind::choose_next(queue, packets, may_go),)+ }
             }
 
-            pub(crate) fn evict_packet_for_newcomer(
+            pub(crate) fn evict_for(
                 self,
                 queue: &mut Chain,
                 packets: &mut PacketPool,
                 newcomer: PacketId,
             ) -> Option<PacketId> {
-                match self { $(QueueDiscipline::$kind => $file::$kind::evict_packet_for_newcomer(queue, packets, newcomer),)+ }
+                match self { $(QueueDiscipline::$kind => $file::$kind::evict_for(queue, packets, newcomer),)+ }
             }
         }
     };
@@ -130,7 +122,7 @@ mod contract {
     fn random_queue(packets: &mut PacketPool, rng: &mut Rng) -> Chain {
         let mut queue = Chain::EMPTY;
         for place in 0..=rng.uniform_below(12) {
-            let index = packets.insert_packet(Packet { at: Time(place / 3), ..packet(rng) });
+            let index = packets.insert(Packet { at: Time(place / 3), ..packet(rng) });
             queue.push_back(packets, index);
         }
         queue
@@ -149,7 +141,7 @@ mod contract {
                 let (mut packets, due) = (PacketPool::new(), Time(rng.uniform_below(4)));
                 let mut queue = random_queue(&mut packets, &mut rng);
                 let before = numbers(queue, &packets);
-                discipline.move_next_packet_to_front(&mut queue, &mut packets, |packet| packet.at <= due);
+                discipline.choose_next(&mut queue, &mut packets, |packet| packet.at <= due);
                 let after = numbers(queue, &packets);
                 assert_eq!(sorted(after.clone()), sorted(before.clone()), "{name}, round {round}");
                 if before != after {
@@ -173,8 +165,8 @@ mod contract {
                 let mut packets = PacketPool::new();
                 let mut queue = random_queue(&mut packets, &mut rng);
                 let mut expected = numbers(queue, &packets);
-                let newcomer = packets.insert_packet(packet(&mut rng));
-                let victim = discipline.evict_packet_for_newcomer(&mut queue, &mut packets, newcomer);
+                let newcomer = packets.insert(packet(&mut rng));
+                let victim = discipline.evict_for(&mut queue, &mut packets, newcomer);
                 assert_ne!(victim, Some(newcomer), "{name}, round {round}: it is not in the queue");
                 expected.retain(|index| Some(*index) != victim);
                 queue.push_back(&mut packets, newcomer);

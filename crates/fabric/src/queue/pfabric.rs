@@ -9,9 +9,9 @@ use super::Discipline;
 use crate::frame::{PacketFifo, Packet, PacketId, PacketPool};
 
 /// The packets of a FIFO, each with its predecessor.
-fn iter_packets_with_predecessors(queue: PacketFifo, packets: &PacketPool) -> impl Iterator<Item = (PacketId, PacketId)> {
+fn with_predecessors(queue: PacketFifo, packets: &PacketPool) -> impl Iterator<Item = (PacketId, PacketId)> {
     let step = |(_, index): &(PacketId, PacketId)| {
-        let next = packets.next_packet_in_fifo(*index)?;
+        let next = packets.next_in_fifo(*index)?;
         Some((*index, next))
     };
     std::iter::successors(queue.head().map(|head| (PacketId::NONE, head)), step)
@@ -24,28 +24,28 @@ impl Discipline for Pfabric {
     const RANKED: bool = true;
 
     /// Moves the earliest packet of the best-ranked flow to the front.
-    fn move_next_packet_to_front(queue: &mut PacketFifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
-        let best = iter_packets_with_predecessors(*queue, packets)
+    fn choose_next(queue: &mut PacketFifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
+        let best = with_predecessors(*queue, packets)
             .filter(|(_, index)| may_go(&packets[*index]))
-            .min_by_key(|(_, index)| packets[*index].pfabric_rank_of_packet());
+            .min_by_key(|(_, index)| packets[*index].pfabric_rank());
         let Some((_, best)) = best else { return };
         let flow = packets[best].destination_endpoint_key();
-        let first = iter_packets_with_predecessors(*queue, packets).find(|(_, index)| packets[*index].destination_endpoint_key() == flow);
+        let first = with_predecessors(*queue, packets).find(|(_, index)| packets[*index].destination_endpoint_key() == flow);
         if let Some((before, index)) = first.filter(|(before, _)| *before != PacketId::NONE) {
-            queue.unlink_packet_from_fifo(packets, before, index);
+            queue.unlink(packets, before, index);
             queue.push_front(packets, index);
         }
     }
 
     /// Removes the packet of the worst rank, if `newcomer` is better.
-    fn evict_packet_for_newcomer(queue: &mut PacketFifo, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId> {
+    fn evict_for(queue: &mut PacketFifo, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId> {
         // `max_by_key` returns the last of equal ranks.
-        let worst = iter_packets_with_predecessors(*queue, packets).max_by_key(|(_, index)| packets[*index].pfabric_rank_of_packet());
+        let worst = with_predecessors(*queue, packets).max_by_key(|(_, index)| packets[*index].pfabric_rank());
         let (before, index) = worst?;
-        if packets[index].pfabric_rank_of_packet() <= packets[newcomer].pfabric_rank_of_packet() {
+        if packets[index].pfabric_rank() <= packets[newcomer].pfabric_rank() {
             return None;
         }
-        queue.unlink_packet_from_fifo(packets, before, index);
+        queue.unlink(packets, before, index);
         Some(index)
     }
 }
@@ -61,24 +61,24 @@ mod tests {
         let (mut packets, mut queue) = (PacketPool::new(), PacketFifo::EMPTY);
         for (number, (to, remaining)) in ranks.iter().enumerate() {
             let packet = Packet { at: Time(number as u64), ..segment(*to, *remaining) };
-            let index = packets.insert_packet(packet);
+            let index = packets.insert(packet);
             queue.push_back(&mut packets, index);
         }
         (packets, queue)
     }
 
     fn name(packet: &Packet) -> (u32, u32) {
-        (packet.destination_endpoint_key().unwrap(), packet.pfabric_rank_of_packet())
+        (packet.destination_endpoint_key().unwrap(), packet.pfabric_rank())
     }
 
     fn content(packets: &PacketPool, queue: PacketFifo) -> Vec<(u32, u32)> {
-        iter_packets_with_predecessors(queue, packets).map(|(_, index)| name(&packets[index])).collect()
+        with_predecessors(queue, packets).map(|(_, index)| name(&packets[index])).collect()
     }
 
     fn drain(packets: &mut PacketPool, queue: &mut PacketFifo) -> Vec<(u32, u32)> {
         let mut out = Vec::new();
         while !queue.is_empty() {
-            Pfabric::move_next_packet_to_front(queue, packets, |_| true);
+            Pfabric::choose_next(queue, packets, |_| true);
             out.extend(queue.pop_front(packets).map(|index| name(&packets[index])));
         }
         out
@@ -91,7 +91,7 @@ mod tests {
         let sent = [(8, 90), (8, 80), (8, 10), (2, 50), (2, 40), (4, 60)];
         assert_eq!(drain(&mut packets, &mut queue), sent);
         // What is drained can be filled again.
-        let index = packets.insert_packet(segment(0, 0));
+        let index = packets.insert(segment(0, 0));
         assert!(queue.push_back(&mut packets, index));
     }
 
@@ -105,23 +105,23 @@ mod tests {
     #[test]
     fn packets_in_the_pipeline_are_not_chosen() {
         let (mut packets, mut queue) = queue_of(&[(1, 9), (2, 5), (3, 1)]);
-        Pfabric::move_next_packet_to_front(&mut queue, &mut packets, |packet| packet.at < Time(2));
+        Pfabric::choose_next(&mut queue, &mut packets, |packet| packet.at < Time(2));
         assert_eq!(content(&packets, queue), [(2, 5), (1, 9), (3, 1)]);
     }
 
     #[test]
     fn the_worst_is_given_up_and_the_last_of_equals() {
         let (mut packets, mut queue) = queue_of(&[(1, 70), (2, 90), (3, 90), (4, 20)]);
-        let new = |packets: &mut PacketPool, remaining| packets.insert_packet(segment(0, remaining));
+        let new = |packets: &mut PacketPool, remaining| packets.insert(segment(0, remaining));
         // Not better than the worst: it is itself the one to go.
         let equal = new(&mut packets, 90);
-        assert_eq!(Pfabric::evict_packet_for_newcomer(&mut queue, &mut packets, equal), None);
+        assert_eq!(Pfabric::evict_for(&mut queue, &mut packets, equal), None);
         let better = new(&mut packets, 30);
-        let victim = Pfabric::evict_packet_for_newcomer(&mut queue, &mut packets, better).unwrap();
+        let victim = Pfabric::evict_for(&mut queue, &mut packets, better).unwrap();
         assert_eq!(name(&packets[victim]), (3, 90));
         assert_eq!(content(&packets, queue), [(1, 70), (2, 90), (4, 20)]);
         let mut left = 3;
-        while Pfabric::evict_packet_for_newcomer(&mut queue, &mut packets, better).is_some() {
+        while Pfabric::evict_for(&mut queue, &mut packets, better).is_some() {
             left -= 1;
         }
         assert_eq!((left, content(&packets, queue)), (1, vec![(4, 20)]));

@@ -79,7 +79,7 @@ impl TimedPacket {
         TimedPacket {
             size: u32::from(packet.size),
             sojourn: now - (packet.at + latency),
-            is_ect: packet.ecn_codepoint_of_packet() != EcnCodepoint::NotEct,
+            is_ect: packet.ecn_codepoint() != EcnCodepoint::NotEct,
         }
     }
 }

@@ -9,9 +9,9 @@ impl Discipline for Trim {
     const RANKED: bool = false;
     const TRIMS: bool = true;
 
-    fn move_next_packet_to_front(_queue: &mut Chain, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
+    fn choose_next(_queue: &mut Chain, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
 
-    fn evict_packet_for_newcomer(_queue: &mut Chain, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
+    fn evict_for(_queue: &mut Chain, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
         None
     }
 }

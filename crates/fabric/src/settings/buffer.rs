@@ -84,7 +84,7 @@ table! {
 
 impl BufferPolicy {
     /// Reads the table of switches of a kind; its policy may be left out.
-    pub fn read_buffer_policy_table(t: &mut Table, kind: SwitchKind) -> BufferPolicy {
+    pub fn read_table(t: &mut Table, kind: SwitchKind) -> BufferPolicy {
         let doc = "Buffer per port, one shared pool, or buffer per input. A size alone is short for per_port";
         let default = Some(("per_port", Origin::Default, "\"per_port\""));
         let fallback = BufferPolicy::PerPort(PerPortBuffer { size: Bytes::kb(225) });
@@ -101,7 +101,7 @@ impl BufferPolicy {
     }
 
     /// Bytes of a shared buffer for lossy traffic only.
-    pub(crate) fn egress_lossy_pool_size(self) -> Option<Bytes> {
+    pub(crate) fn lossy_pool_size(self) -> Option<Bytes> {
         if let BufferPolicy::Shared(shared) = self { shared.egress_pool } else { None }
     }
 }

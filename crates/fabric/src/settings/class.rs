@@ -20,7 +20,7 @@ table! {
         codel: Option<CodelSettings> = by(CodelSettings::read_for, queue);
         // Without its own table it has the common marker.
         /// ECN marking
-        marker: Option<Marker> = by(read_marker_of_class, queue);
+        marker: Option<Marker> = by(read_marker, queue);
         /// Dynamic threshold: a queue may hold alpha times the free pool
         #[source = "Choudhury and Hahne 1998"]
         alpha: Option<f64> = optional_in(ALPHAS, "as for all priorities");
@@ -30,14 +30,9 @@ table! {
     pub fn read(t);
 }
 
-fn read_marker_of_class(
-    t: &mut Table,
-    key: &'static str,
-    _: &str,
-    queue: Option<QueueDiscipline>,
-) -> Option<Marker> {
+fn read_marker(t: &mut Table, key: &'static str, _: &str, queue: Option<QueueDiscipline>) -> Option<Marker> {
     let has_codel = queue.is_some_and(QueueDiscipline::has_codel);
-    let read = |t: &mut Table| t.section(key, |t| Marker::read_marker_table(t, has_codel, false));
+    let read = |t: &mut Table| t.section(key, |t| Marker::read_table(t, has_codel, false));
     (t.has(key) || t.is_documenting()).then(|| read(t))
 }
 

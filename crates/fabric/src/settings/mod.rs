@@ -66,7 +66,7 @@ pub struct Settings {
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
     /// Time from a completion (flow or message) to the application's reaction. If it is shorter than a window and some workload is closed-loop, the
-    /// network cannot be divided ([`crate::Network::min_reaction_time_to_partition`]).
+    /// network cannot be divided ([`crate::Network::required_reaction_time`]).
     pub reaction: Span,
     /// Bytes that stack and NIC of a host may hold; with a queue for each flow, the largest share of a flow.
     pub nic_buffer: u64,
@@ -161,7 +161,7 @@ impl Settings {
     }
 
     /// The same for a flow that is a message on a connection that carries nothing else. Whole messages take turns, so it would use one.
-    pub(crate) fn queue_pairs_of_flow(&self, spec: &FlowSpec) -> Option<ConnectionQueuePairs> {
+    pub(crate) fn flow_queue_pairs(&self, spec: &FlowSpec) -> Option<ConnectionQueuePairs> {
         let is_alone = spec.kept.is_none_or(|kept| kept.first && kept.last);
         let is_message = spec.reply == 0 && spec.operation.is_none() && is_alone;
         self.several_queue_pairs(spec.transport).filter(|pairs| pairs.splits && is_message)
@@ -279,21 +279,21 @@ impl FrameOverhead {
 
     /// Bytes in buffers of an IP packet of `ip` bytes at `priority`.
     #[inline]
-    pub fn frame_size_of_ip_packet(self, ip: u32, priority: Priority) -> u32 {
+    pub fn frame_size(self, ip: u32, priority: Priority) -> u32 {
         let tag = if priority.code_point() > 0 { self.tag } else { 0 };
         (ip + self.frame + tag).max(self.min_frame)
     }
 
     /// Bytes of an IP packet on the wire, preamble and gap included.
     #[inline]
-    pub fn wire_size_of_ip_packet(self, ip: u32, priority: Priority) -> u32 {
-        self.frame_size_of_ip_packet(ip, priority) + self.gap
+    pub fn wire_size(self, ip: u32, priority: Priority) -> u32 {
+        self.frame_size(ip, priority) + self.gap
     }
 
     /// Bytes of a UDP datagram over IPv4 on the wire.
     #[inline]
-    pub fn wire_size_of_datagram(self, payload: u32, priority: Priority) -> u32 {
-        self.wire_size_of_ip_packet(payload + IPV4_UDP_HEADER_BYTES, priority)
+    pub fn datagram_wire_size(self, payload: u32, priority: Priority) -> u32 {
+        self.wire_size(payload + IPV4_UDP_HEADER_BYTES, priority)
     }
 }
 

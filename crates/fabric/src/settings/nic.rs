@@ -22,7 +22,7 @@ choices! {
 
 impl NicQueue {
     /// Whether each flow may hold its own share of the buffer; otherwise all flows share it.
-    pub fn has_shares_of_flows(self) -> bool {
+    pub fn has_flow_shares(self) -> bool {
         matches!(self, NicQueue::PerFlow | NicQueue::Codel | NicQueue::FqCodel)
     }
 

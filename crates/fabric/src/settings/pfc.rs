@@ -18,7 +18,7 @@ table! {
     pub struct PfcSettings as "Pfc" {
         /// The lossless priorities; the i-th is that of lane i of the routes
         priorities: Vec<Priority> =
-            or_because_in(read_one_priority_per_lane(lanes, t), Each(Priority::ALL), "[3]; one for each lane of the routes") => {
+            or_because_in(read_lane_priorities(lanes, t), Each(Priority::ALL), "[3]; one for each lane of the routes") => {
             check_pfc_priorities(t, &priorities);
         };
         /// Pause whole links (PAUSE) instead of priorities: one ingress account per port, every priority lossless;
@@ -148,7 +148,7 @@ choices! {
 /// The default lossless priorities: 3 and then 4, as in `SONiC`; 0 last, the priority of all other traffic.
 const LOSSLESS: [u8; Priority::COUNT] = [3, 4, 5, 2, 6, 1, 7, 0];
 
-fn read_one_priority_per_lane(lanes: usize, t: &Table) -> (Vec<Priority>, Origin) {
+fn read_lane_priorities(lanes: usize, t: &Table) -> (Vec<Priority>, Origin) {
     let default = |lanes| LOSSLESS.into_iter().filter_map(Priority::new).take(lanes).collect();
     match lanes {
         0 | 1 => (default(1), t.why()),

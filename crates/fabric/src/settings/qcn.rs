@@ -89,7 +89,7 @@ impl Default for QcnSettings {
 
 impl QcnSettings {
     /// `mean`, randomised by `jitter`.
-    pub(crate) fn randomize_by_timer_jitter(&self, mean: f64, rng: &mut Rng) -> f64 {
+    pub(crate) fn apply_jitter(&self, mean: f64, rng: &mut Rng) -> f64 {
         if self.jitter == 0.0 { mean } else { mean * (1.0 + self.jitter * (2.0 * rng.uniform_unit() - 1.0)) }
     }
 }

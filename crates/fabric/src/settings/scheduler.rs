@@ -57,7 +57,7 @@ impl Scheduler {
     pub const STRICT: Scheduler = Scheduler::Strict(StrictPriorityScheduler {});
 
     /// Reads the table, whose kind may be left out.
-    pub fn read_scheduler_table(t: &mut Table) -> Scheduler {
+    pub fn read_table(t: &mut Table) -> Scheduler {
         let doc =
             "Which priority switches and NICs serve next: the highest, or shares of the link (IEEE 802.1Qaz)";
         Scheduler::read(t, "kind", Some(("ets", Origin::Default, "\"ets\"")), doc)

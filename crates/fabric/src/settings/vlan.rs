@@ -37,7 +37,7 @@ impl VlanRoutes {
     ///
     /// # Panics
     /// If no VLAN serves the pair.
-    pub fn link_count_of_shortest_route(&self, from: NodeId, to: NodeId) -> u32 {
+    pub fn link_count(&self, from: NodeId, to: NodeId) -> u32 {
         if from == to {
             return 0;
         }
@@ -54,11 +54,7 @@ impl VlanRoutes {
     }
 
     /// The ports of all candidate routes of a sender.
-    pub(crate) fn candidate_paths_of_sender(
-        &self,
-        from: NodeId,
-        to: NodeId,
-    ) -> impl Iterator<Item = Vec<PortId>> {
+    pub(crate) fn candidate_paths(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = Vec<PortId>> {
         let mut vlans = Vec::new();
         self.tables.vlans_between(from, to, self.slack, &mut vlans);
         vlans.into_iter().map(move |vlan| self.path_in_vlan(vlan, from, to))

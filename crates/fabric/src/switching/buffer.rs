@@ -28,10 +28,10 @@ impl<'n> BorrowedSwitch<'n> {
         egress: PortToken<'n>,
         ctx: &mut Context,
     ) -> Result<(), DropReason> {
-        let packet = PacketAccountFields::account_fields_of_packet(&ctx.packets[index], ctx.hot.account_mask);
-        let lossless = ctx.hot.is_class_lossless(packet.class);
-        let policy = self.policy_of_class(packet.class);
-        let slot = self.ports.egress_queue(egress.egress_queue_token(packet.class, &ctx.hot));
+        let packet = PacketAccountFields::of_packet(&ctx.packets[index], ctx.hot.account_mask);
+        let lossless = ctx.hot.is_lossless(packet.class);
+        let policy = self.class_policy(packet.class);
+        let slot = self.ports.egress_queue(egress.egress_token(packet.class, &ctx.hot));
         if !lossless
             && (slot.waiting >= policy.packets || slot.backlog + u64::from(packet.size) > policy.memory)
         {
@@ -43,29 +43,29 @@ impl<'n> BorrowedSwitch<'n> {
                 if fits { Ok(()) } else { Err(DropReason::BufferFull) }
             }
             BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => {
-                self.ports.admit_by_fixed_ingress_thresholds(index, ctx)
+                self.ports.admit_fixed_ingress(index, ctx)
             }
-            BufferPolicy::Shared(_) if lossless => self.admit_to_shared_ingress(packet, ctx),
+            BufferPolicy::Shared(_) if lossless => self.admit_shared_ingress(packet, ctx),
             BufferPolicy::Shared(_) => {
                 let backlog = slot.backlog;
-                self.admit_to_shared_egress(packet, backlog, ctx)
+                self.admit_shared_egress(packet, backlog, ctx)
             }
         }
     }
 
     /// Applies the dynamic threshold to a lossy egress queue.
-    fn admit_to_shared_egress(
+    fn admit_shared_egress(
         &mut self,
         packet: PacketAccountFields,
         backlog: u64,
         ctx: &Context,
     ) -> Result<(), DropReason> {
-        let ClassPolicy { alpha, reserved, .. } = *self.policy_of_class(packet.class);
+        let ClassPolicy { alpha, reserved, .. } = *self.class_policy(packet.class);
         let backlog = backlog + u64::from(packet.size);
         let pool = self.shared_pool_mut(packet.class, ctx);
         let excess = backlog.saturating_sub(reserved);
         let taken = excess.min(u64::from(packet.size));
-        if excess > dynamic_threshold(alpha, pool.free_bytes_of_pool()) || taken > pool.free_bytes_of_pool() {
+        if excess > dynamic_threshold(alpha, pool.free_bytes()) || taken > pool.free_bytes() {
             return Err(DropReason::BufferFull);
         }
         pool.used += taken;
@@ -74,15 +74,15 @@ impl<'n> BorrowedSwitch<'n> {
 
     /// Dynamic threshold: the shared part may grow to alpha times the free pool. Further packets use the headroom of the (port, class), which may
     /// come from a shared headroom pool.
-    fn admit_to_shared_ingress(
+    fn admit_shared_ingress(
         &mut self,
         packet: PacketAccountFields,
         ctx: &mut Context,
     ) -> Result<(), DropReason> {
-        let reserved = self.policy_of_class(packet.ingress_class).reserved;
+        let reserved = self.class_policy(packet.ingress_class).reserved;
         let size = u64::from(packet.size);
-        let free = self.shared_pool_mut(packet.ingress_class, ctx).free_bytes_of_pool();
-        let slot = self.ports.checked_ingress_queue_token(packet.ingress, packet.ingress_class, ctx);
+        let free = self.shared_pool_mut(packet.ingress_class, ctx).free_bytes();
+        let slot = self.ports.checked_ingress_token(packet.ingress, packet.ingress_class, ctx);
         let IngressAccount { bytes, in_headroom, limits, alpha, .. } = *self.ports.ingress_account(slot);
         let excess = (bytes - in_headroom + size).saturating_sub(reserved);
         let threshold = dynamic_threshold(alpha, free).min(limits.xoff);
@@ -91,7 +91,7 @@ impl<'n> BorrowedSwitch<'n> {
         if !fits && in_headroom + size > limits.headroom {
             return Err(DropReason::HeadroomExceeded);
         }
-        if !fits && !self.shared_headroom_mut().reserve_shared_headroom(size) {
+        if !fits && !self.shared_headroom_mut().reserve(size) {
             return Err(DropReason::HeadroomPool);
         }
         let account = self.ports.ingress_account_mut(slot);
@@ -110,18 +110,13 @@ impl<'n> BorrowedSwitch<'n> {
 
     /// Releases the space of a packet that leaves by `egress`; the backlog there no longer includes it.
     #[inline(always)]
-    pub(super) fn release_buffer_of_packet(
-        &mut self,
-        index: PacketId,
-        egress: PortToken<'n>,
-        ctx: &mut Context,
-    ) {
-        let packet = PacketAccountFields::account_fields_of_packet(&ctx.packets[index], ctx.hot.account_mask);
+    pub(super) fn release_buffer(&mut self, index: PacketId, egress: PortToken<'n>, ctx: &mut Context) {
+        let packet = PacketAccountFields::of_packet(&ctx.packets[index], ctx.hot.account_mask);
         if ctx.hot.shared {
             self.reborrow().release_shared_buffer(packet, egress, ctx);
         } else if packet.ingress != PortId::NONE {
-            let slot = self.ports.checked_ingress_queue_token(packet.ingress, packet.ingress_class, ctx);
-            self.ports.release_from_ingress_account(slot, u64::from(packet.size), ctx);
+            let slot = self.ports.checked_ingress_token(packet.ingress, packet.ingress_class, ctx);
+            self.ports.release_ingress(slot, u64::from(packet.size), ctx);
             if self.ports.ingress_account(slot).may_resume() {
                 self.ports.reborrow().send_resume_frame(slot, ctx);
             }
@@ -135,97 +130,95 @@ impl<'n> BorrowedSwitch<'n> {
         egress: PortToken<'n>,
         ctx: &mut Context,
     ) {
-        let given_back = if !ctx.hot.is_class_lossless(packet.class) {
-            let backlog = self.ports.egress_queue(egress.egress_queue_token(packet.class, &ctx.hot)).backlog;
-            self.shared_bytes_of_lossy_packet(packet, backlog)
+        let given_back = if !ctx.hot.is_lossless(packet.class) {
+            let backlog = self.ports.egress_queue(egress.egress_token(packet.class, &ctx.hot)).backlog;
+            self.lossy_shared_bytes(packet, backlog)
         } else if packet.ingress != PortId::NONE {
             self.release_shared_ingress(packet, ctx)
         } else {
             return; // A CNM of this switch: it came by no port and is in no account.
         };
-        self.give_back_to_pool(given_back, egress.port_id(), packet.class, ctx);
+        self.return_to_pool(given_back, egress.port_id(), packet.class, ctx);
     }
 
     /// Returns bytes of a class to its shared pool.
-    pub(super) fn give_back_to_pool(&mut self, bytes: u64, egress: PortId, class: u8, ctx: &mut Context) {
+    pub(super) fn return_to_pool(&mut self, bytes: u64, egress: PortId, class: u8, ctx: &mut Context) {
         let pool = self.shared_pool_mut(class, ctx);
         let Some(used) = pool.used.checked_sub(bytes) else {
             ctx.plan.panic_account_underflow("shared pool", egress)
         };
         pool.used = used;
-        if pool.free_bytes_of_pool() >= pool.min_free_bytes_to_resume {
+        if pool.free_bytes() >= pool.min_free_bytes_to_resume {
             self.resume_paused_ingresses(class, ctx);
         }
     }
 
     /// Pool bytes that a lossy packet occupied, given the backlog left behind it.
-    fn shared_bytes_of_lossy_packet(&self, packet: PacketAccountFields, backlog: u64) -> u64 {
+    fn lossy_shared_bytes(&self, packet: PacketAccountFields, backlog: u64) -> u64 {
         let size = u64::from(packet.size);
-        (backlog + size).saturating_sub(self.policy_of_class(packet.class).reserved).min(size)
+        (backlog + size).saturating_sub(self.class_policy(packet.class).reserved).min(size)
     }
 
     /// Releases the account of a lossless packet; returns its pool bytes. The headroom, filled last, empties first.
     fn release_shared_ingress(&mut self, packet: PacketAccountFields, ctx: &Context) -> u64 {
-        let reserved = self.policy_of_class(packet.ingress_class).reserved;
-        let slot = self.ports.checked_ingress_queue_token(packet.ingress, packet.ingress_class, ctx);
+        let reserved = self.class_policy(packet.ingress_class).reserved;
+        let slot = self.ports.checked_ingress_token(packet.ingress, packet.ingress_class, ctx);
         let account = self.ports.ingress_account_mut(slot);
         let size = u64::from(packet.size);
         let from_headroom = account.in_headroom.min(size);
         let shared_before = account.bytes - account.in_headroom;
         account.in_headroom -= from_headroom;
-        self.ports.release_from_ingress_account(slot, size, ctx);
+        self.ports.release_ingress(slot, size, ctx);
         if from_headroom > 0 {
             self.shared_headroom_mut().used -= from_headroom;
         }
         if self.ports.ingress_account(slot).pause_sent {
-            self.lower_pool_resume_threshold(slot, packet.ingress_class, ctx);
+            self.lower_resume_threshold(slot, packet.ingress_class, ctx);
         }
         shared_before.saturating_sub(reserved).min(size - from_headroom)
     }
 
     /// The occupancy of an ingress in its shared pool, and its limits.
-    fn ingress_occupancy_and_limits(
+    fn occupancy_and_limits(
         &self,
         slot: IngressQueueToken<'n>,
         class: u8,
     ) -> (IngressOccupancy, SharedPoolLimits) {
         let account = self.ports.ingress_account(slot);
         (
-            IngressOccupancy::pool_occupancy_of_ingress_account(account),
-            SharedPoolLimits::pool_limits_for_ingress_account(self.policy_of_class(class), account),
+            IngressOccupancy::of_account(account),
+            SharedPoolLimits::of_account(self.class_policy(class), account),
         )
     }
 
     /// Lowers the free bytes at which the pool resumes ingresses if this paused ingress needs less free space than all others.
-    fn lower_pool_resume_threshold(&mut self, slot: IngressQueueToken<'n>, class: u8, ctx: &Context) {
-        let (standing, limits) = self.ingress_occupancy_and_limits(slot, class);
+    fn lower_resume_threshold(&mut self, slot: IngressQueueToken<'n>, class: u8, ctx: &Context) {
+        let (standing, limits) = self.occupancy_and_limits(slot, class);
         let pool = self.shared_pool_mut(class, ctx);
-        pool.min_free_bytes_to_resume =
-            pool.min_free_bytes_to_resume.min(limits.free_pool_bytes_needed_to_resume(standing));
+        pool.min_free_bytes_to_resume = pool.min_free_bytes_to_resume.min(limits.resume_threshold(standing));
     }
 
     /// Registers a paused ingress with its pool, which will resume it.
     fn register_paused_ingress(&mut self, slot: IngressQueueToken<'n>, class: u8, ctx: &Context) {
         self.shared_pool_mut(class, ctx).paused.push(slot.slot_id());
-        self.lower_pool_resume_threshold(slot, class, ctx);
+        self.lower_resume_threshold(slot, class, ctx);
     }
 
     /// Resumes all paused ingresses of a pool that may send again.
     #[cold]
     fn resume_paused_ingresses(&mut self, class: u8, ctx: &mut Context) {
         let pool = self.shared_pool_mut(class, ctx);
-        let (free, paused) = (pool.free_bytes_of_pool(), pool.paused.clone());
+        let (free, paused) = (pool.free_bytes(), pool.paused.clone());
         let mut min_free_bytes_to_resume = u64::MAX;
         for id in paused {
-            let (port, its) = ctx.hot.port_and_class_of_slot(id);
-            let slot = self.ports.checked_ingress_queue_token(port, its, ctx);
-            let (standing, limits) = self.ingress_occupancy_and_limits(slot, its);
+            let (port, its) = ctx.hot.port_and_class(id);
+            let slot = self.ports.checked_ingress_token(port, its, ctx);
+            let (standing, limits) = self.occupancy_and_limits(slot, its);
             if limits.may_resume(standing, free) {
                 self.shared_pool_mut(class, ctx).paused.retain(|paused| *paused != id);
                 self.ports.send_resume_frame(slot, ctx);
             } else {
-                min_free_bytes_to_resume =
-                    min_free_bytes_to_resume.min(limits.free_pool_bytes_needed_to_resume(standing));
+                min_free_bytes_to_resume = min_free_bytes_to_resume.min(limits.resume_threshold(standing));
             }
         }
         self.shared_pool_mut(class, ctx).min_free_bytes_to_resume = min_free_bytes_to_resume;

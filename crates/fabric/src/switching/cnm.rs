@@ -38,7 +38,7 @@ impl CongestionPoints {
         };
         let classes =
             priorities.iter().enumerate().filter(|(_, p)| watched(p)).fold(0, |set, (c, _)| set | 1 << c);
-        let points = (0..plan.class_slot_count() as u64)
+        let points = (0..plan.slot_count() as u64)
             .map(|slot| CongestionPoint::new(&settings, random_stream(seed, "qcn/sample", slot)));
         Some(CongestionPoints { points: points.collect(), classes, cnm_class, settings })
     }
@@ -53,7 +53,7 @@ pub(super) struct QueueCongestionPoint<'n> {
 }
 
 impl CongestionPoints {
-    pub(super) fn congestion_point_of_queue(&mut self, slot: SlotId) -> QueueCongestionPoint<'_> {
+    pub(super) fn congestion_point(&mut self, slot: SlotId) -> QueueCongestionPoint<'_> {
         let CongestionPoints { settings, points, classes, cnm_class } = self;
         QueueCongestionPoint { settings, point: &mut points[slot], classes: *classes, cnm_class: *cnm_class }
     }
@@ -62,14 +62,9 @@ impl CongestionPoints {
 impl<'n> BorrowedSwitch<'n> {
     /// Samples the queue that a frame has joined; the congestion point may send a CNM to the source.
     #[cold]
-    pub(super) fn sample_queue_and_send_cnm(
-        &mut self,
-        port: PortToken<'n>,
-        index: PacketId,
-        ctx: &mut Context,
-    ) {
+    pub(super) fn sample_and_send_cnm(&mut self, port: PortToken<'n>, index: PacketId, ctx: &mut Context) {
         let packet = ctx.packets[index];
-        let slot = port.egress_queue_token(packet.class, &ctx.hot);
+        let slot = port.egress_token(packet.class, &ctx.hot);
         let backlog = self.ports.egress_queue(slot).backlog + u64::from(packet.size);
         let Some(QueueCongestionPoint { settings, point, classes, cnm_class }) =
             self.congestion_point_mut(slot)
@@ -83,7 +78,7 @@ impl<'n> BorrowedSwitch<'n> {
         if let Some(QcnFeedback { fb, q_off, q_delta }) =
             point.sample_enqueued_frame(u32::from(packet.size), backlog, settings)
         {
-            self.ports.rare_event_counters_mut(slot).cnms_sent += 1;
+            self.ports.rare_counters_mut(slot).cnms_sent += 1;
             // The CNM goes to the endpoint that sent the frame.
             let cnm =
                 Cnm { to: to ^ 1, q_off, q_delta, point: port.port_id(), fb, sampled_class: packet.class };
@@ -93,30 +88,30 @@ impl<'n> BorrowedSwitch<'n> {
 
     /// Sends a CNM from this switch to the source of the sampled frame.
     fn send_cnm(&mut self, cnm: Cnm, class: u8, ctx: &mut Context) {
-        let from = ctx.host_of_endpoint_key(cnm.to);
-        let egress = self.look_up_next_hop_of_cnm(self.switch_state().node, from, cnm.to / 2, ctx);
+        let from = ctx.endpoint_host(cnm.to);
+        let egress = self.cnm_next_hop(self.switch_state().node, from, cnm.to / 2, ctx);
         let egress = self.ports.port_token(egress, ctx);
         let packet = Packet {
             at: ctx.now(),
             route: from.0,
             ..Packet::new(FrameContent::Cnm(cnm), CNM_FRAME_BYTES, class)
         };
-        let index = ctx.packets.insert_packet(packet);
+        let index = ctx.packets.insert(packet);
         self.send_own_frame(index, egress, ctx);
     }
 
     /// Queues a frame that this switch has made.
     pub(super) fn send_own_frame(&mut self, index: PacketId, egress: PortToken<'n>, ctx: &mut Context) {
         let class = ctx.packets[index].class;
-        // It has no ingress, so a lossless one has no account at this switch ([`BorrowedSwitch::release_buffer_of_packet`]).
-        if !ctx.hot.is_class_lossless(class) && !self.reserve_lossy(index, egress, ctx) {
+        // It has no ingress, so a lossless one has no account at this switch ([`BorrowedSwitch::release_buffer`]).
+        if !ctx.hot.is_lossless(class) && !self.reserve_lossy(index, egress, ctx) {
             self.ports.drop_packet(index, egress, DropReason::BufferFull, ctx);
             return;
         }
         if ctx.hot.watched_arrivals & 1 << class != 0 {
-            self.ports.egress_queue_mut(egress.egress_queue_token(class, &ctx.hot)).waiting += 1;
+            self.ports.egress_queue_mut(egress.egress_token(class, &ctx.hot)).waiting += 1;
         }
-        self.enqueue_and_start_port(egress, egress.egress_queue_token(class, &ctx.hot), index, ctx);
+        self.enqueue_and_start(egress, egress.egress_token(class, &ctx.hot), index, ctx);
     }
 
     /// Reserves space in the egress queue for a lossy packet that this switch created; false if it does not fit.
@@ -126,12 +121,12 @@ impl<'n> BorrowedSwitch<'n> {
         }
         // No limit if ingress ports own the buffer, because it has none.
         let packet = &ctx.packets[index];
-        let backlog = self.ports.egress_queue(egress.egress_queue_token(packet.class, &ctx.hot)).backlog;
-        backlog + u64::from(packet.size) <= self.policy_of_class(packet.class).limit
+        let backlog = self.ports.egress_queue(egress.egress_token(packet.class, &ctx.hot)).backlog;
+        backlog + u64::from(packet.size) <= self.class_policy(packet.class).limit
     }
 
     /// The next hop of a CNM from switch `origin`, chosen by ECMP at each hop; the first shortest path if packets are sprayed.
-    fn look_up_next_hop_of_cnm(&self, origin: NodeId, to: NodeId, flow: u32, ctx: &Context) -> PortId {
+    fn cnm_next_hop(&self, origin: NodeId, to: NodeId, flow: u32, ctx: &Context) -> PortId {
         let here = self.switch_state().node;
         let among = self.current_routes().ports(here, to);
         if ctx.settings.hop_choice.is_some() || among.len() == 1 {
@@ -154,9 +149,9 @@ impl<'n> BorrowedSwitch<'n> {
         let egress = if ctx.settings.hop_choice.is_some() {
             self.choose_next_hop(index, ctx)
         } else {
-            self.look_up_next_hop_of_cnm(origin, NodeId(route), to / 2, ctx)
+            self.cnm_next_hop(origin, NodeId(route), to / 2, ctx)
         };
         let egress = self.ports.port_token(egress, ctx);
-        self.send_queue_or_drop_at_egress(ingress, index, (egress, class), ctx);
+        self.transmit_or_enqueue(ingress, index, (egress, class), ctx);
     }
 }

@@ -52,7 +52,7 @@ impl CongestionPoint {
         self.q_old = q;
         let fb = quantized_feedback(q_off, q_delta, settings);
         let interval = settings.sample.0 as f64 / f64::from(1 + fb / 8);
-        self.bytes_left = settings.randomize_by_timer_jitter(interval, &mut self.rng).round() as i64;
+        self.bytes_left = settings.apply_jitter(interval, &mut self.rng).round() as i64;
         let small = |bytes: i64| bytes.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         (fb > 0).then(|| QcnFeedback { fb, q_off: small(q_off), q_delta: small(q_delta) })
     }

@@ -42,13 +42,13 @@ impl HopChoiceState {
     }
 
     /// The port of a packet's flowlet, if that goes on.
-    fn port_of_flowlet(&self, key: (PortId, u32), gap: Span, among: &[PortId], now: Time) -> Option<PortId> {
+    fn flowlet_port(&self, key: (PortId, u32), gap: Span, among: &[PortId], now: Time) -> Option<PortId> {
         let before = self.flowlets.get(&key).copied();
         before.filter(|(port, last)| *last + gap >= now && among.contains(port)).map(|(port, _)| port)
     }
 
     /// A packet of a flowlet takes this port.
-    fn set_port_of_flowlet(&mut self, key: (PortId, u32), port: PortId, gap: Span, now: Time) {
+    fn set_flowlet_port(&mut self, key: (PortId, u32), port: PortId, gap: Span, now: Time) {
         if self.flowlets.len() >= FLOWLETS_MAX {
             self.flowlets.retain(|_, (_, last)| *last + gap >= now);
         }
@@ -62,7 +62,7 @@ impl BorrowedSwitch<'_> {
     pub(super) fn choose_next_hop(&mut self, index: PacketId, ctx: &Context) -> PortId {
         let packet = &ctx.packets[index];
         let to = NodeId(packet.route);
-        let (routes, switch) = self.routes_and_switch_mut();
+        let (routes, switch) = self.routes_and_switch();
         let among = routes.ports(switch.node, to);
         if let [only] = among {
             return *only;
@@ -73,15 +73,15 @@ impl BorrowedSwitch<'_> {
             None | Some(HopChoice::Spray | HopChoice::ConWeave(_)) => state.any(among),
             Some(HopChoice::LetFlow { gap }) => {
                 let key = (PortId::NONE, packet.destination_endpoint_key().unwrap_or(packet.route));
-                let port = state.port_of_flowlet(key, gap, among, now).unwrap_or_else(|| state.any(among));
-                state.set_port_of_flowlet(key, port, gap, now);
+                let port = state.flowlet_port(key, gap, among, now).unwrap_or_else(|| state.any(among));
+                state.set_flowlet_port(key, port, gap, now);
                 port
             }
             Some(HopChoice::Drill { samples }) => {
                 let mut drawn: Vec<PortId> = (0..samples).map(|_| state.any(among)).collect();
                 drawn.extend(state.chosen.get(&to).filter(|port| among.contains(port)));
                 let best = self.shortest_queue(&drawn, packet, ctx);
-                self.routes_and_switch_mut().1.hops.chosen.insert(to, best);
+                self.routes_and_switch().1.hops.chosen.insert(to, best);
                 best
             }
             Some(HopChoice::Adaptive) => {
@@ -96,19 +96,19 @@ impl BorrowedSwitch<'_> {
                     if let FrameContent::Rdma(frame) = &packet.content { frame.packet.entropy } else { 0 };
                 let key = packet.destination_endpoint_key().unwrap_or(packet.route);
                 let choose = |hash: &PathHash| {
-                    hash.next_hop_of_packet((&ctx.plan.topology, routes), [at, to], key, entropy)
+                    hash.next_hop_index((&ctx.plan.topology, routes), [at, to], key, entropy)
                 };
                 routes.ports(at, to)[self.packet_hash().map_or(0, choose)]
             }
             Some(HopChoice::Ars(ars)) => {
                 let among = among.to_vec();
-                self.choose_by_port_quality(&ars, &among, packet, ctx)
+                self.choose_by_quality(&ars, &among, packet, ctx)
             }
         }
     }
 
     /// The next hop of SAI ARS: that of the flowlet if it goes on, otherwise one of the best quality or any.
-    fn choose_by_port_quality(
+    fn choose_by_quality(
         &mut self,
         ars: &ArsSettings,
         among: &[PortId],
@@ -118,30 +118,25 @@ impl BorrowedSwitch<'_> {
         let now = ctx.now();
         let flow = u64::from(packet.destination_endpoint_key().unwrap_or(packet.route));
         let key = (among[0], (mix_bits(flow) % u64::from(ars.flow_states)) as u32);
-        let state = &mut self.routes_and_switch_mut().1.hops;
-        let kept =
-            ars.mode.keeps_flowlets().then(|| state.port_of_flowlet(key, ars.idle, among, now)).flatten();
+        let state = &mut self.routes_and_switch().1.hops;
+        let kept = ars.mode.keeps_flowlets().then(|| state.flowlet_port(key, ars.idle, among, now)).flatten();
         let port = kept.unwrap_or_else(|| {
-            let best = if ars.mode.takes_best() {
-                self.ports_of_best_quality(ars, among, ctx)
-            } else {
-                among.to_vec()
-            };
-            self.routes_and_switch_mut().1.hops.any(&best)
+            let best = if ars.mode.takes_best() { self.best_ports(ars, among, ctx) } else { among.to_vec() };
+            self.routes_and_switch().1.hops.any(&best)
         });
         if ars.mode.keeps_flowlets() {
-            self.routes_and_switch_mut().1.hops.set_port_of_flowlet(key, port, ars.idle, now);
+            self.routes_and_switch().1.hops.set_flowlet_port(key, port, ars.idle, now);
         }
         port
     }
 
-    fn ports_of_best_quality(&mut self, ars: &ArsSettings, among: &[PortId], ctx: &Context) -> Vec<PortId> {
-        let mut qualities = std::mem::take(&mut self.routes_and_switch_mut().1.hops.qualities);
+    fn best_ports(&mut self, ars: &ArsSettings, among: &[PortId], ctx: &Context) -> Vec<PortId> {
+        let mut qualities = std::mem::take(&mut self.routes_and_switch().1.hops.qualities);
         let bands: Vec<u64> = among
             .iter()
             .map(|port| qualities.band(*port, ars, ctx.now(), || self.look_at_port(*port, ctx)))
             .collect();
-        self.routes_and_switch_mut().1.hops.qualities = qualities;
+        self.routes_and_switch().1.hops.qualities = qualities;
         let best = bands.iter().max().copied().unwrap_or_default();
         among.iter().zip(&bands).filter(|(_, band)| **band == best).map(|(port, _)| *port).collect()
     }
@@ -149,12 +144,12 @@ impl BorrowedSwitch<'_> {
     fn look_at_port(&self, port: PortId, ctx: &Context) -> PortNow {
         let port = self.ports.port_token(port, ctx);
         let of_class =
-            |class: usize| self.ports.egress_queue(port.egress_queue_token(class as u8, &ctx.hot)).backlog;
+            |class: usize| self.ports.egress_queue(port.egress_token(class as u8, &ctx.hot)).backlog;
         let state = self.ports.port_state(port);
         let classes = ctx.plan.priorities.len();
         PortNow {
             rate: state.rate.rate().0,
-            sent: self.ports.bytes_sent_by_port(port),
+            sent: self.ports.bytes_sent(port),
             queued: (0..classes).map(of_class).sum(),
         }
     }
@@ -163,7 +158,7 @@ impl BorrowedSwitch<'_> {
     fn shortest_queue(&self, among: &[PortId], packet: &Packet, ctx: &Context) -> PortId {
         let backlog = |port: &&PortId| {
             let port = self.ports.port_token(**port, ctx);
-            let queued = self.ports.egress_queue(port.egress_queue_token(packet.class, &ctx.hot)).backlog;
+            let queued = self.ports.egress_queue(port.egress_token(packet.class, &ctx.hot)).backlog;
             // What is in service waits too.
             (queued, !self.ports.port_state(port).is_idle(ctx.now()))
         };
@@ -186,11 +181,11 @@ mod tests {
         for number in 0..FLOWLETS_MAX as u32 {
             // The first are over, the others last until now.
             let last = if number < OVER { Time::ZERO } else { Time::ZERO + Span(1) };
-            state.set_port_of_flowlet(key(number), port, gap, last);
+            state.set_flowlet_port(key(number), port, gap, last);
         }
         assert_eq!(state.flowlets.len(), FLOWLETS_MAX);
-        state.set_port_of_flowlet(key(FLOWLETS_MAX as u32), port, gap, now);
+        state.set_flowlet_port(key(FLOWLETS_MAX as u32), port, gap, now);
         assert_eq!(state.flowlets.len(), FLOWLETS_MAX + 1 - OVER as usize);
-        assert_eq!(state.port_of_flowlet(key(OVER), gap, &[port], now), Some(port));
+        assert_eq!(state.flowlet_port(key(OVER), gap, &[port], now), Some(port));
     }
 }

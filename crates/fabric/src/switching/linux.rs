@@ -19,7 +19,7 @@ use pauseframe_units::PortId;
 
 impl<'n> BorrowedSwitch<'n> {
     fn linux_mut(&mut self) -> &mut LinuxSwitchState {
-        self.routes_and_switch_mut().1.linux.as_mut().expect("the plan makes every switch a Linux machine")
+        self.routes_and_switch().1.linux.as_mut().expect("the plan makes every switch a Linux machine")
     }
 
     /// A frame arrives: the network card writes it into the ring, and interrupts the CPU if that is not at work for this port.
@@ -58,7 +58,7 @@ impl<'n> BorrowedSwitch<'n> {
 
     /// The CPU has forwarded the first super-packet of its poll.
     pub(crate) fn on_super_packet_forwarded(&mut self, ctx: &mut Context) {
-        self.forward_first_super_packet(ctx);
+        self.forward_super_packet(ctx);
         self.run_cpu(ctx);
     }
 
@@ -69,11 +69,11 @@ impl<'n> BorrowedSwitch<'n> {
             if !state.forwarding.is_empty() {
                 let time = state.settings.forwarding_time();
                 if time.0 > 0 {
-                    let (at, switch) = (ctx.now() + time, self.own_switch_id());
+                    let (at, switch) = (ctx.now() + time, self.switch_id());
                     ctx.schedule_event(at, Event::SuperPacketForwarded(switch));
                     return;
                 }
-                self.forward_first_super_packet(ctx);
+                self.forward_super_packet(ctx);
                 continue;
             }
             if let Some(poll) = state.poll.take() {
@@ -84,7 +84,7 @@ impl<'n> BorrowedSwitch<'n> {
         }
     }
 
-    fn forward_first_super_packet(&mut self, ctx: &mut Context) {
+    fn forward_super_packet(&mut self, ctx: &mut Context) {
         let Some(packet) = self.linux_mut().forwarding.pop_front() else { return };
         let frames: Vec<PacketId> = packet.frames.iter(&ctx.packets).collect();
         // Frames of a super-packet take one way, unless the path of their flow changed between them.
@@ -107,11 +107,11 @@ impl<'n> BorrowedSwitch<'n> {
     ) {
         if ctx.hot.can_refuse && self.refusal(egress, class, ctx).is_some() {
             for index in frames {
-                self.reborrow().drop_if_link_down_or_storm(*index, egress, ctx);
+                self.reborrow().drop_if_refused(*index, egress, ctx);
             }
             return;
         }
-        let slot = egress.egress_queue_token(class, &ctx.hot);
+        let slot = egress.egress_token(class, &ctx.hot);
         let bytes: u64 = frames.iter().map(|index| u64::from(ctx.packets[*index].size)).sum();
         let mut queued = QueuedSuperPacket { frames: frames.len() as u32, bytes, is_dequeued: false };
         let mut waiting = frames;
@@ -121,13 +121,13 @@ impl<'n> BorrowedSwitch<'n> {
             queued.frames -= 1;
             queued.bytes -= u64::from(ctx.packets[frames[0]].size);
             queued.is_dequeued = true;
-            self.ports.transmit_packet_unqueued(egress, frames[0], class, ctx);
+            self.ports.transmit_unqueued(egress, frames[0], class, ctx);
         } else {
             match self.judge_super_packet(frames[0], bytes, (egress, slot), ctx) {
                 Ok(false) => {}
                 Ok(true) => {
                     for index in frames {
-                        self.mark_congestion_experienced(*index, slot, ctx);
+                        self.mark_ce(*index, slot, ctx);
                     }
                 }
                 Err(reason) => {
@@ -144,7 +144,7 @@ impl<'n> BorrowedSwitch<'n> {
         }
         self.linux_mut().queued.entry(slot.slot_id()).or_default().push_back(queued);
         for index in waiting {
-            self.enqueue_and_start_port(egress, slot, *index, ctx);
+            self.enqueue_and_start(egress, slot, *index, ctx);
         }
     }
 
@@ -161,12 +161,12 @@ impl<'n> BorrowedSwitch<'n> {
         let queue = self.ports.egress_queue(slot);
         let (backlog, waiting) = (queue.backlog - dequeued, queue.waiting);
         let arrival = PacketArrival { backlog, waiting, rate, now: ctx.now() };
-        let (marker, memory) = self.marker_and_state_of_queue(class, slot);
-        let is_selected = marker.decide_mark_on_arrival(memory, &arrival);
-        if is_selected && self.should_drop_not_ect_packet(first, ctx) {
+        let (marker, memory) = self.marker_and_state(class, slot);
+        let is_selected = marker.decide_arrival_mark(memory, &arrival);
+        if is_selected && self.should_drop_not_ect(first, ctx) {
             return Err(DropReason::NotEct);
         }
-        let policy = self.policy_of_class(class);
+        let policy = self.class_policy(class);
         let fits = waiting < policy.packets && backlog + bytes <= policy.limit;
         if fits { Ok(is_selected) } else { Err(DropReason::BufferFull) }
     }
@@ -174,15 +174,9 @@ impl<'n> BorrowedSwitch<'n> {
     /// A frame has left the queue of a class. With its first frame a super-packet has left the qdisc.
     #[cold]
     #[inline(never)]
-    pub(super) fn count_departure_from_qdisc(
-        &mut self,
-        port: PortToken<'n>,
-        class: u8,
-        index: PacketId,
-        ctx: &Context,
-    ) {
+    pub(super) fn count_departure(&mut self, port: PortToken<'n>, class: u8, index: PacketId, ctx: &Context) {
         let size = u64::from(ctx.packets[index].size);
-        let slot = port.egress_queue_token(class, &ctx.hot).slot_id();
+        let slot = port.egress_token(class, &ctx.hot).slot_id();
         let queued = self.linux_mut().queued.get_mut(&slot);
         let Some((queued, packet)) = queued.and_then(|queued| {
             let first = queued.pop_front()?;
@@ -199,7 +193,7 @@ impl<'n> BorrowedSwitch<'n> {
             });
         }
         if !packet.is_dequeued {
-            self.ports.decrement_waiting_packet_count(port, class, ctx);
+            self.ports.uncount_waiting(port, class, ctx);
         }
     }
 }

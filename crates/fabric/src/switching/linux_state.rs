@@ -84,7 +84,7 @@ impl LinuxSwitchState {
     }
 
     /// Frames that have arrived and are in no egress queue yet, with the ports by which they came.
-    pub(crate) fn fifos_before_forwarding(&self) -> impl Iterator<Item = (PortId, PacketFifo)> {
+    pub(crate) fn unforwarded_fifos(&self) -> impl Iterator<Item = (PortId, PacketFifo)> {
         let rings = self.rings.iter().map(|(port, ring)| (*port, ring.frames));
         rings.chain(self.forwarding.iter().map(|packet| (packet.ingress, packet.frames)))
     }
@@ -169,7 +169,7 @@ fn merge_frame(
         ready.push_back(alone);
         return;
     }
-    let segment = ctx.packets.unpack_tcp_segment(&carried);
+    let segment = ctx.packets.unpack_segment(&carried);
     let found = held.iter().position(|held| held.endpoint_key == carried.to);
     let mut flow = found.map_or_else(
         || HeldByGro { endpoint_key: carried.to, gro: ForwardingGro::new(), packet: alone },

@@ -12,39 +12,35 @@ use pauseframe_transport::EcnCodepoint;
 use pauseframe_units::IndexVec;
 
 /// The marker of every slot if ports differ, else empty. Hosts never mark, so ports without a value keep the default.
-pub(super) fn create_markers_by_queue(plan: &NetworkPlan) -> IndexVec<SlotId, Marker> {
+pub(super) fn create_markers(plan: &NetworkPlan) -> IndexVec<SlotId, Marker> {
     if !plan.policies.iter().any(|policy| policy.marker.varies_by_port()) {
         return IndexVec::new();
     }
     let of_slot = |slot| {
-        let (port, class) = plan.port_and_class_of_slot(slot);
+        let (port, class) = plan.port_and_class(slot);
         let marker = &plan.policies[usize::from(class)].marker;
         marker
-            .marker_for_port(&plan.topology.port_name(port), plan.link_rate_of_port(port))
+            .for_port(&plan.topology.port_name(port), plan.link_rate(port))
             .unwrap_or_else(|_| marker.clone())
     };
-    plan.all_class_slots().map(of_slot).collect()
+    plan.all_slots().map(of_slot).collect()
 }
 
 /// The marker state of every slot, if any marker inspects packets; else empty.
-pub(super) fn create_marker_states_by_queue(plan: &NetworkPlan) -> IndexVec<SlotId, MarkerState> {
-    if !plan
-        .policies
-        .iter()
-        .any(|policy| policy.needs_work_at_every_arrival() || policy.needs_work_at_departure())
-    {
+pub(super) fn create_marker_states(plan: &NetworkPlan) -> IndexVec<SlotId, MarkerState> {
+    if !plan.policies.iter().any(|policy| policy.needs_every_arrival() || policy.needs_departure_work()) {
         return IndexVec::new();
     }
     let of_slot = |slot| {
-        let (port, class) = plan.port_and_class_of_slot(slot);
+        let (port, class) = plan.port_and_class(slot);
         let priority = plan.priorities.get(usize::from(class)).copied().unwrap_or_default();
-        plan.policies[usize::from(class)].marker.new_marker_state(&MarkerRandomStreams::new(
+        plan.policies[usize::from(class)].marker.new_state(&MarkerRandomStreams::new(
             plan.settings.seed,
             port,
             priority,
         ))
     };
-    plan.all_class_slots().map(of_slot).collect()
+    plan.all_slots().map(of_slot).collect()
 }
 
 impl<'n> BorrowedSwitch<'n> {
@@ -52,33 +48,31 @@ impl<'n> BorrowedSwitch<'n> {
     #[inline]
     pub(super) fn marker_selects(&mut self, port: PortToken<'n>, class: u8, ctx: &Context) -> bool {
         if ctx.hot.watched_arrivals & 1 << class != 0 {
-            return self.decide_mark_on_arrival(port, class, ctx);
+            return self.decide_arrival_mark(port, class, ctx);
         }
-        let slot = port.egress_queue_token(class, &ctx.hot);
+        let slot = port.egress_token(class, &ctx.hot);
         self.ports.egress_queue(slot).backlog > ctx.hot.mark_above[usize::from(class)]
     }
 
     /// The decision of the marker, whose state it updates.
     #[inline(never)]
-    fn decide_mark_on_arrival(&mut self, port: PortToken<'n>, class: u8, ctx: &Context) -> bool {
-        let slot = port.egress_queue_token(class, &ctx.hot);
+    fn decide_arrival_mark(&mut self, port: PortToken<'n>, class: u8, ctx: &Context) -> bool {
+        let slot = port.egress_token(class, &ctx.hot);
         let (state, rate) = (self.ports.egress_queue(slot), self.ports.port_state(port).rate);
         let arrival = PacketArrival { backlog: state.backlog, waiting: state.waiting, rate, now: ctx.now() };
-        let (marker, memory) = self.marker_and_state_of_queue(class, slot);
-        marker.decide_mark_on_arrival(memory, &arrival)
+        let (marker, memory) = self.marker_and_state(class, slot);
+        marker.decide_arrival_mark(memory, &arrival)
     }
 
     /// Whether a selected packet is dropped because it is lossy and not ECT, as in a RED queue.
-    pub(super) fn should_drop_not_ect_packet(&self, index: PacketId, ctx: &Context) -> bool {
+    pub(super) fn should_drop_not_ect(&self, index: PacketId, ctx: &Context) -> bool {
         let packet = &ctx.packets[index];
-        let drops = self.policy_of_class(packet.class).marker.drops_not_ect_packets();
-        drops
-            && packet.ecn_codepoint_of_packet() == EcnCodepoint::NotEct
-            && !ctx.hot.is_class_lossless(packet.class)
+        let drops = self.class_policy(packet.class).marker.drops_not_ect();
+        drops && packet.ecn_codepoint() == EcnCodepoint::NotEct && !ctx.hot.is_lossless(packet.class)
     }
 
     /// Marks a departing packet if the marker selects it. `backlog` and `waiting` include the packet. A packet that is not ECT is sent unmarked.
-    pub(super) fn mark_at_departure_if_due(
+    pub(super) fn mark_at_departure(
         &mut self,
         index: PacketId,
         port: PortToken<'n>,
@@ -86,26 +80,21 @@ impl<'n> BorrowedSwitch<'n> {
         ctx: &mut Context,
     ) {
         let (class, size) = (ctx.packets[index].class, u32::from(ctx.packets[index].size));
-        let (slot, rate) = (port.egress_queue_token(class, &ctx.hot), self.ports.port_state(port).rate);
+        let (slot, rate) = (port.egress_token(class, &ctx.hot), self.ports.port_state(port).rate);
         let departure = PacketDeparture { backlog, waiting, size, gap: ctx.hot.gap, rate, now: ctx.now() };
-        let (marker, memory) = self.marker_and_state_of_queue(class, slot);
-        if marker.decide_mark_on_departure(memory, &departure) {
-            self.mark_congestion_experienced(index, slot, ctx);
+        let (marker, memory) = self.marker_and_state(class, slot);
+        if marker.decide_departure_mark(memory, &departure) {
+            self.mark_ce(index, slot, ctx);
         }
     }
 
     /// Marks a packet if it is ECN-capable.
     #[inline]
-    pub(super) fn mark_congestion_experienced(
-        &mut self,
-        index: PacketId,
-        slot: EgressQueueToken<'n>,
-        ctx: &mut Context,
-    ) {
-        if ctx.packets[index].set_congestion_experienced() {
-            self.ports.count_marked_packet(slot);
+    pub(super) fn mark_ce(&mut self, index: PacketId, slot: EgressQueueToken<'n>, ctx: &mut Context) {
+        if ctx.packets[index].mark_ce() {
+            self.ports.count_marked(slot);
             if let Some(log) = &mut ctx.paths {
-                let (port, _) = ctx.plan.port_and_class_of_slot(slot.slot_id());
+                let (port, _) = ctx.plan.port_and_class(slot.slot_id());
                 log.count_mark(&ctx.packets[index], port);
             }
         }

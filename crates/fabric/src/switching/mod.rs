@@ -28,7 +28,7 @@ use self::cnm::CongestionPoints;
 use self::conweave::state::ConWeaveState;
 use self::hop_choice::HopChoiceState;
 use self::linux_state::LinuxSwitchState;
-use self::marking::{create_marker_states_by_queue, create_markers_by_queue};
+use self::marking::{create_marker_states, create_markers};
 use self::node::BorrowedSwitch;
 use self::paths::PathTable;
 use self::pool::{SharedBufferPool, SharedHeadroom};
@@ -114,8 +114,8 @@ impl PartitionSwitches {
                 .map(switch)
                 .collect(),
             policies: plan.policies.clone(),
-            markers: create_markers_by_queue(plan),
-            memories: create_marker_states_by_queue(plan),
+            markers: create_markers(plan),
+            memories: create_marker_states(plan),
             timed: create_timed_queues(plan),
             points: CongestionPoints::from_plan(plan).map(Box::new),
             vlans: SwitchVlanTables::from_plan(plan).map(Box::new),
@@ -149,17 +149,17 @@ impl<'n> BorrowedSwitch<'n> {
             class = sent_in;
             egress
         } else {
-            let egress = self.path_table().port_at_path_hop(packet.route, packet.hop);
+            let egress = self.path_table().port_at(packet.route, packet.hop);
             packet.hop += 1;
             egress
         };
         let egress = self.ports.port_token(egress, ctx);
-        self.send_queue_or_drop_at_egress(ingress, index, (egress, class), ctx);
+        self.transmit_or_enqueue(ingress, index, (egress, class), ctx);
     }
 
     /// Sends, queues or drops a packet at `egress` in `class`.
     #[inline(always)]
-    fn send_queue_or_drop_at_egress(
+    fn transmit_or_enqueue(
         &mut self,
         ingress: PortToken<'n>,
         index: PacketId,
@@ -167,31 +167,31 @@ impl<'n> BorrowedSwitch<'n> {
         ctx: &mut Context,
     ) {
         if self.ports.port_state(egress).is_idle(ctx.now()) && ctx.hot.direct & 1 << class != 0 {
-            self.ports.transmit_packet_unqueued(egress, index, class, ctx);
+            self.ports.transmit_unqueued(egress, index, class, ctx);
             return;
         }
-        if ctx.hot.can_refuse && self.reborrow().drop_if_link_down_or_storm(index, egress, ctx) {
+        if ctx.hot.can_refuse && self.reborrow().drop_if_refused(index, egress, ctx) {
             return;
         }
         let packet = &mut ctx.packets[index];
         packet.ingress = ingress.peer_port_id();
         // The two common cases are inlined. A lossy class with a fixed limit needs only the backlog as account, and below a threshold neither marks
         // nor drops. A lossless class with fixed thresholds neither drops nor evicts here.
-        let slot = egress.egress_queue_token(class, &ctx.hot);
+        let slot = egress.egress_token(class, &ctx.hot);
         let (backlog, number) = (self.ports.egress_queue(slot).backlog, usize::from(class & 7));
         if backlog + u64::from(packet.size) > ctx.hot.unchecked_below[number] {
             let taken_in = if ctx.hot.fixed_lossless & 1 << class != 0 {
                 let over = backlog > ctx.hot.mark_above[number];
-                let admitted = self.ports.admit_by_fixed_ingress_thresholds(index, ctx);
+                let admitted = self.ports.admit_fixed_ingress(index, ctx);
                 if over && admitted.is_ok() {
-                    self.mark_congestion_experienced(index, slot, ctx);
+                    self.mark_ce(index, slot, ctx);
                 }
                 admitted
             } else {
                 self.reborrow().mark_and_admit(index, egress, ctx)
             };
             if let Err(reason) = taken_in {
-                if self.reborrow().trim_and_forward_packet(index, egress, reason, ctx) {
+                if self.reborrow().trim_and_forward(index, egress, reason, ctx) {
                     return;
                 }
                 self.ports.reborrow().drop_packet(index, egress, reason, ctx);
@@ -199,14 +199,14 @@ impl<'n> BorrowedSwitch<'n> {
             }
         }
         if ctx.hot.qcn {
-            self.reborrow().sample_queue_and_send_cnm(egress, index, ctx);
+            self.reborrow().sample_and_send_cnm(egress, index, ctx);
         }
-        self.enqueue_and_start_port(egress, slot, index, ctx);
+        self.enqueue_and_start(egress, slot, index, ctx);
     }
 
     /// Appends a packet to its slot at `port` and starts the port if it is idle.
     #[inline(always)]
-    fn enqueue_and_start_port(
+    fn enqueue_and_start(
         &mut self,
         port: PortToken<'n>,
         slot: EgressQueueToken<'n>,
@@ -214,7 +214,7 @@ impl<'n> BorrowedSwitch<'n> {
         ctx: &mut Context,
     ) {
         if self.ports.enqueue_packet(port, slot, index, ctx) {
-            self.start_or_schedule_transmission(port, ctx);
+            self.start_or_schedule(port, ctx);
         }
     }
 
@@ -227,27 +227,27 @@ impl<'n> BorrowedSwitch<'n> {
         ctx: &mut Context,
     ) -> Result<(), DropReason> {
         let class = ctx.packets[index].class & 7;
-        let slot = egress.egress_queue_token(class, &ctx.hot);
+        let slot = egress.egress_token(class, &ctx.hot);
         let watched = ctx.hot.watched_arrivals & 1 << class != 0;
         let over = self.marker_selects(egress, class, ctx);
-        if over && self.should_drop_not_ect_packet(index, ctx) {
+        if over && self.should_drop_not_ect(index, ctx) {
             return Err(DropReason::NotEct);
         }
         while let Err(reason) = self.admit_to_buffer(index, egress, ctx) {
             if reason != DropReason::BufferFull {
                 return Err(reason);
             }
-            if !self.evict_queued_packet_for(index, egress, ctx) {
-                if let Some(last) = self.compete_for_last_queue_space(index, egress, ctx)
+            if !self.evict_for(index, egress, ctx) {
+                if let Some(last) = self.compete_for_space(index, egress, ctx)
                     && over
                 {
-                    self.mark_congestion_experienced(last, slot, ctx);
+                    self.mark_ce(last, slot, ctx);
                 }
                 return Err(reason);
             }
         }
         if over {
-            self.mark_congestion_experienced(index, slot, ctx);
+            self.mark_ce(index, slot, ctx);
         }
         if watched {
             self.ports.egress_queue_mut(slot).waiting += 1;
@@ -267,15 +267,15 @@ impl<'n> BorrowedSwitch<'n> {
 
     fn find_next_hop(&mut self, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
         if ctx.hot.tunnels {
-            return self.next_hop_through_tunnel(index, ctx);
+            return self.hop_through_tunnel(index, ctx);
         }
         if !ctx.hot.look_up {
             let packet = &mut ctx.packets[index];
             packet.hop += 1;
-            return (self.path_table().port_at_path_hop(packet.route, packet.hop - 1), packet.class);
+            return (self.path_table().port_at(packet.route, packet.hop - 1), packet.class);
         }
         if let Some(vlans) = self.vlan_tables() {
-            return vlans.look_up_vlan_route(self.own_switch_id(), index, ctx);
+            return vlans.look_up(self.switch_id(), index, ctx);
         }
         let class = ctx.packets[index].class;
         (self.choose_next_hop(index, ctx), class)
@@ -286,25 +286,20 @@ impl<'n> BorrowedSwitch<'n> {
         if self.ports.port_state(egress).is_link_down() {
             return Some(LossReason::LinkDown);
         }
-        let slot = egress.egress_queue_token(class, &ctx.hot);
-        self.ports.drops_packets_in_storm(slot).then_some(LossReason::Watchdog)
+        let slot = egress.egress_token(class, &ctx.hot);
+        self.ports.drops_in_storm(slot).then_some(LossReason::Watchdog)
     }
 
     /// Drops a packet if the link of `egress` is down or its queue is in a storm; false otherwise.
     #[cold]
     #[inline(never)]
-    fn drop_if_link_down_or_storm(
-        &mut self,
-        index: PacketId,
-        egress: PortToken<'n>,
-        ctx: &mut Context,
-    ) -> bool {
+    fn drop_if_refused(&mut self, index: PacketId, egress: PortToken<'n>, ctx: &mut Context) -> bool {
         let class = ctx.packets[index].class;
         let Some(reason) = self.refusal(egress, class, ctx) else { return false };
-        self.ports.count_loss_at_egress(egress, class, reason, ctx);
-        self.ports.count_packet_discarded_by_switch(index, ctx);
+        self.ports.count_egress_loss(egress, class, reason, ctx);
+        self.ports.count_discarded(index, ctx);
         ctx.report_datagram_loss(index);
-        ctx.packets.remove_packet(index);
+        ctx.packets.remove(index);
         true
     }
 }

@@ -37,39 +37,39 @@ impl<'n> BorrowedSwitch<'n> {
         BorrowedSwitch { ports: self.ports.reborrow(), all: self.all }
     }
 
-    pub(super) fn own_switch_id(&self) -> SwitchId {
+    pub(super) fn switch_id(&self) -> SwitchId {
         self.ports.owner_node().as_switch().expect("its ports are those of a switch")
     }
 
     pub(super) fn switch_state(&self) -> &Switch {
-        &self.all.switches[self.own_switch_id()]
+        &self.all.switches[self.switch_id()]
     }
 
     /// The shared pool of a class.
     pub(super) fn shared_pool_mut(&mut self, class: u8, ctx: &Context) -> &mut SharedBufferPool {
-        let id = self.own_switch_id();
-        &mut self.all.switches[id].pools[ctx.hot.buffer_pool_index_of_class(class)]
+        let id = self.switch_id();
+        &mut self.all.switches[id].pools[ctx.hot.pool_index(class)]
     }
 
     /// The shared headroom of its lossless ingresses.
     pub(super) fn shared_headroom_mut(&mut self) -> &mut SharedHeadroom {
-        let id = self.own_switch_id();
+        let id = self.switch_id();
         &mut self.all.switches[id].headroom
     }
 
     /// The table of paths, and the tunnels if there are any.
-    pub(super) fn paths_and_tunnels_mut(&mut self) -> (&PathTable, Option<&mut Tunnels>) {
+    pub(super) fn paths_and_tunnels(&mut self) -> (&PathTable, Option<&mut Tunnels>) {
         (&self.all.paths, self.all.tunnels.as_deref_mut())
     }
 
     /// The current routes, and the switch with its random generator.
-    pub(super) fn routes_and_switch_mut(&mut self) -> (&NextHops, &mut Switch) {
-        let id = self.own_switch_id();
+    pub(super) fn routes_and_switch(&mut self) -> (&NextHops, &mut Switch) {
+        let id = self.switch_id();
         (&self.all.routes, &mut self.all.switches[id])
     }
 
     /// The marker of a class, and its state for a queue.
-    pub(super) fn marker_and_state_of_queue(
+    pub(super) fn marker_and_state(
         &mut self,
         class: u8,
         slot: EgressQueueToken,
@@ -96,14 +96,14 @@ impl<'n> BorrowedSwitch<'n> {
         &mut self,
         slot: EgressQueueToken,
     ) -> Option<QueueCongestionPoint<'_>> {
-        self.all.points.as_deref_mut().map(|points| points.congestion_point_of_queue(slot.slot_id()))
+        self.all.points.as_deref_mut().map(|points| points.congestion_point(slot.slot_id()))
     }
 }
 
 /// Read-only tables of all switches.
 impl BorrowedSwitch<'_> {
     #[inline(always)]
-    pub(super) fn policy_of_class(&self, class: u8) -> &ClassPolicy {
+    pub(super) fn class_policy(&self, class: u8) -> &ClassPolicy {
         &self.all.policies[usize::from(class)]
     }
 

@@ -3,7 +3,7 @@
 //! Packets outlive their flows: a duplicate is still in a queue when the last byte has arrived. So a row is retired when its flow ends, and reused
 //! only when no packet refers to it. An occasional search over all packets finds the rows in use, so hops pay nothing for it.
 
-use pauseframe_engine::memory::{element_at_index_or_first, prefetch_element_at_index_or_first};
+use pauseframe_engine::memory::{element_or_first, prefetch_element_or_first};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_units::{NodeId, PortId};
@@ -38,25 +38,25 @@ impl PathTable {
     }
 
     #[inline]
-    pub(crate) fn port_at_path_hop(&self, route: u32, hop: u8) -> PortId {
+    pub(crate) fn port_at(&self, route: u32, hop: u8) -> PortId {
         self.ports[route as usize + usize::from(hop)]
     }
 
     /// The port at a hop, or any other port if the index is invalid.
     #[inline(always)]
-    pub(crate) fn port_at_path_hop_or_first(&self, route: u32, hop: u8) -> Option<PortId> {
-        element_at_index_or_first(&self.ports, route as usize + usize::from(hop)).copied()
+    pub(crate) fn port_at_or_first(&self, route: u32, hop: u8) -> Option<PortId> {
+        element_or_first(&self.ports, route as usize + usize::from(hop)).copied()
     }
 
     /// Prefetches the port at a hop.
     #[inline(always)]
-    pub(crate) fn prefetch_path_hop(&self, route: u32, hop: u8) {
-        prefetch_element_at_index_or_first(&self.ports, route as usize + usize::from(hop));
+    pub(crate) fn prefetch_hop(&self, route: u32, hop: u8) {
+        prefetch_element_or_first(&self.ports, route as usize + usize::from(hop));
     }
 
     /// Stores `path` in a row.
-    pub(crate) fn add_path_row(&mut self, path: &[PortId]) -> u32 {
-        self.grow_path_row_stride(path.len());
+    pub(crate) fn add_row(&mut self, path: &[PortId]) -> u32 {
+        self.grow_stride(path.len());
         let route = self.free.pop().unwrap_or_else(|| {
             self.ports.resize(self.ports.len() + self.stride, PortId::NONE);
             (self.ports.len() - self.stride) as u32
@@ -69,7 +69,7 @@ impl PathTable {
     }
 
     /// Stores a path at the row that another array assigned.
-    pub(crate) fn store_path_at_row(&mut self, row: u32, path: &[PortId]) {
+    pub(crate) fn store_path(&mut self, row: u32, path: &[PortId]) {
         self.stride = self.stride.max(path.len());
         let row = row as usize;
         if self.ports.len() < row + self.stride {
@@ -81,23 +81,19 @@ impl PathTable {
     }
 
     /// Retires a row: no flow uses it, but packets in flight may.
-    pub(crate) fn retire_path_row(&mut self, route: u32) {
+    pub(crate) fn retire_row(&mut self, route: u32) {
         if route >= self.first_free {
             self.retired.push(route);
         }
     }
 
-    /// Whether [`Self::reclaim_unused_path_rows`] is due.
-    pub(crate) fn is_path_row_reclaim_due(&self) -> bool {
+    /// Whether [`Self::reclaim_unused`] is due.
+    pub(crate) fn is_reclaim_due(&self) -> bool {
         self.free.is_empty() && self.retired.len() >= self.search_at
     }
 
     /// Frees retired rows that no packet refers to. `rows_of_packets`: rows of all packets; `places`: size of the packet pool.
-    pub(crate) fn reclaim_unused_path_rows(
-        &mut self,
-        rows_of_packets: impl Iterator<Item = u32>,
-        places: usize,
-    ) {
+    pub(crate) fn reclaim_unused(&mut self, rows_of_packets: impl Iterator<Item = u32>, places: usize) {
         let mut rows_of_packets: Vec<u32> = rows_of_packets.collect();
         rows_of_packets.sort_unstable();
         let free = self.retired.extract_if(.., |route| rows_of_packets.binary_search(route).is_err());
@@ -107,12 +103,12 @@ impl PathTable {
     }
 
     /// Whether the row at `route` holds `path`.
-    pub(crate) fn path_row_equals(&self, route: u32, path: &[PortId]) -> bool {
+    pub(crate) fn row_equals(&self, route: u32, path: &[PortId]) -> bool {
         self.ports[route as usize..].starts_with(path)
     }
 
     /// Increases the stride for longer paths.
-    fn grow_path_row_stride(&mut self, stride: usize) {
+    fn grow_stride(&mut self, stride: usize) {
         if stride > self.stride {
             self.stride = stride;
             self.first_free = self.ports.len() as u32;
@@ -144,34 +140,28 @@ mod tests {
     #[test]
     fn a_row_is_used_again_when_no_packet_names_it() {
         let mut paths = PathTable::new(3);
-        let [first, second] = [paths.add_path_row(&path([1, 2, 3])), paths.add_path_row(&path([4, 5, 6]))];
-        paths.retire_path_row(first);
-        paths.retire_path_row(second);
-        paths.reclaim_unused_path_rows([second, second].into_iter(), 10);
-        assert_eq!(paths.add_path_row(&path([7, 8])), first);
-        assert_eq!(
-            paths.port_at_path_hop(first, 2),
-            PortId::NONE,
-            "nothing is left of the longer path before"
-        );
-        assert!(paths.path_row_equals(second, &path([4, 5, 6])));
-        assert_ne!(paths.add_path_row(&path([9])), second);
-        paths.reclaim_unused_path_rows(std::iter::empty(), 10);
-        assert_eq!(paths.add_path_row(&path([10])), second);
+        let [first, second] = [paths.add_row(&path([1, 2, 3])), paths.add_row(&path([4, 5, 6]))];
+        paths.retire_row(first);
+        paths.retire_row(second);
+        paths.reclaim_unused([second, second].into_iter(), 10);
+        assert_eq!(paths.add_row(&path([7, 8])), first);
+        assert_eq!(paths.port_at(first, 2), PortId::NONE, "nothing is left of the longer path before");
+        assert!(paths.row_equals(second, &path([4, 5, 6])));
+        assert_ne!(paths.add_row(&path([9])), second);
+        paths.reclaim_unused(std::iter::empty(), 10);
+        assert_eq!(paths.add_row(&path([10])), second);
     }
 
     #[test]
     fn rows_of_the_shorter_stride_keep_their_paths_and_are_not_used_again() {
         let mut paths = PathTable::new(2);
-        let [open, over] = [paths.add_path_row(&path([1, 2])), paths.add_path_row(&path([1, 3]))];
-        paths.retire_path_row(over);
-        let long = paths.add_path_row(&path([3, 4, 5, 6]));
-        paths.retire_path_row(open);
-        paths.reclaim_unused_path_rows(std::iter::empty(), 0);
-        assert!(![open, over, long].contains(&paths.add_path_row(&path([7]))));
-        assert!(
-            paths.path_row_equals(long, &path([3, 4, 5, 6])) && paths.path_row_equals(open, &path([1, 2]))
-        );
+        let [open, over] = [paths.add_row(&path([1, 2])), paths.add_row(&path([1, 3]))];
+        paths.retire_row(over);
+        let long = paths.add_row(&path([3, 4, 5, 6]));
+        paths.retire_row(open);
+        paths.reclaim_unused(std::iter::empty(), 0);
+        assert!(![open, over, long].contains(&paths.add_row(&path([7]))));
+        assert!(paths.row_equals(long, &path([3, 4, 5, 6])) && paths.row_equals(open, &path([1, 2])));
     }
 
     /// Ten thousand flows, two at a time, of which every packet that is late is on its way for the next ten.
@@ -180,16 +170,16 @@ mod tests {
         let mut paths = PathTable::new(1);
         let mut late = std::collections::VecDeque::new();
         for flow in 0..10_000 {
-            if paths.is_path_row_reclaim_due() {
-                paths.reclaim_unused_path_rows(late.iter().copied(), 40);
+            if paths.is_reclaim_due() {
+                paths.reclaim_unused(late.iter().copied(), 40);
             }
-            let route = paths.add_path_row(&path([flow]));
+            let route = paths.add_row(&path([flow]));
             assert!(!late.contains(&route), "flow {flow} took the path of a packet under way");
             late.push_back(route);
             if late.len() > 10 {
                 late.pop_front();
             }
-            paths.retire_path_row(route);
+            paths.retire_row(route);
         }
         assert!(paths.ports.len() <= MIN_RETIRED_ROWS + 12, "{}", paths.ports.len());
     }
@@ -197,19 +187,19 @@ mod tests {
     #[test]
     fn a_search_waits_until_no_row_is_free_and_many_are_retired() {
         let mut paths = PathTable::new(1);
-        let rows: Vec<u32> = (0..200).map(|number| paths.add_path_row(&path([number]))).collect();
+        let rows: Vec<u32> = (0..200).map(|number| paths.add_row(&path([number]))).collect();
         let (many, others) = rows.split_at(MIN_RETIRED_ROWS);
         let (last, before) = many.split_last().expect("some rows");
         for row in before {
-            paths.retire_path_row(*row);
+            paths.retire_row(*row);
         }
-        assert!(!paths.is_path_row_reclaim_due());
-        paths.retire_path_row(*last);
-        assert!(paths.is_path_row_reclaim_due());
-        paths.reclaim_unused_path_rows(std::iter::empty(), 10);
+        assert!(!paths.is_reclaim_due());
+        paths.retire_row(*last);
+        assert!(paths.is_reclaim_due());
+        paths.reclaim_unused(std::iter::empty(), 10);
         for row in others {
-            paths.retire_path_row(*row);
+            paths.retire_row(*row);
         }
-        assert!(!paths.is_path_row_reclaim_due(), "rows are free");
+        assert!(!paths.is_reclaim_due(), "rows are free");
     }
 }

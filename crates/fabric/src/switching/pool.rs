@@ -13,7 +13,7 @@ pub(crate) struct IngressOccupancy {
 }
 
 impl IngressOccupancy {
-    pub(crate) fn pool_occupancy_of_ingress_account(account: &IngressAccount) -> IngressOccupancy {
+    pub(crate) fn of_account(account: &IngressAccount) -> IngressOccupancy {
         IngressOccupancy { bytes: account.bytes, in_headroom: account.in_headroom }
     }
 }
@@ -27,10 +27,7 @@ pub(crate) struct SharedPoolLimits {
 }
 
 impl SharedPoolLimits {
-    pub(crate) fn pool_limits_for_ingress_account(
-        policy: &ClassPolicy,
-        account: &IngressAccount,
-    ) -> SharedPoolLimits {
+    pub(crate) fn of_account(policy: &ClassPolicy, account: &IngressAccount) -> SharedPoolLimits {
         SharedPoolLimits { alpha: account.alpha, reserved: policy.reserved, limits: account.limits }
     }
 
@@ -43,7 +40,7 @@ impl SharedPoolLimits {
     }
 
     /// Smallest free space with which it may resume; `u64::MAX`: it cannot.
-    pub(crate) fn free_pool_bytes_needed_to_resume(&self, standing: IngressOccupancy) -> u64 {
+    pub(crate) fn resume_threshold(&self, standing: IngressOccupancy) -> u64 {
         let excess = standing.bytes.saturating_sub(self.reserved);
         if standing.in_headroom > 0 || excess > self.limits.xon {
             return u64::MAX;
@@ -78,12 +75,12 @@ impl SharedBufferPool {
         SharedBufferPool { size, used: 0, paused: Vec::new(), min_free_bytes_to_resume: u64::MAX }
     }
 
-    pub(crate) fn free_bytes_of_pool(&self) -> u64 {
-        self.free_pool_bytes_at_usage(self.used)
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.free_bytes_at(self.used)
     }
 
     /// Free bytes if `used` bytes are in use.
-    pub(crate) fn free_pool_bytes_at_usage(&self, used: u64) -> u64 {
+    pub(crate) fn free_bytes_at(&self, used: u64) -> u64 {
         self.size.saturating_sub(used)
     }
 }
@@ -98,7 +95,7 @@ pub(crate) struct SharedHeadroom {
 impl SharedHeadroom {
     /// Reserves `bytes`; false if fewer are free.
     #[must_use]
-    pub(super) fn reserve_shared_headroom(&mut self, bytes: u64) -> bool {
+    pub(super) fn reserve(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.size.saturating_sub(self.used);
         self.used += if fits { bytes } else { 0 };
         fits
@@ -126,7 +123,7 @@ mod tests {
             let limits = PauseThresholds { xoff, xon: xoff.saturating_sub(below), headroom: 0 };
             let (rule, standing) = (SharedPoolLimits { alpha, reserved, limits }, IngressOccupancy { bytes, in_headroom });
             if rule.may_resume(standing, free) {
-                prop_assert!(rule.free_pool_bytes_needed_to_resume(standing) <= free);
+                prop_assert!(rule.resume_threshold(standing) <= free);
             }
         }
     }
@@ -134,7 +131,7 @@ mod tests {
     #[test]
     fn all_of_the_shared_headroom_can_be_reserved() {
         let mut headroom = SharedHeadroom { size: 100, used: 0 };
-        let reserved = [60, 41, 40, 1, 0].map(|bytes| headroom.reserve_shared_headroom(bytes));
+        let reserved = [60, 41, 40, 1, 0].map(|bytes| headroom.reserve(bytes));
         assert_eq!((reserved, headroom.used), ([true, false, true, false, true], 100));
     }
 }

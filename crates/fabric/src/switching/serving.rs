@@ -11,48 +11,35 @@ use crate::wire::own::PortToken;
 
 impl<'n> BorrowedSwitch<'n> {
     /// Moves the packet that `class` sends next to the front. Packets still in the forwarding pipeline are not eligible.
-    pub(super) fn move_next_packet_to_front(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) {
+    pub(super) fn choose_next(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) {
         if ctx.hot.timed & 1 << class != 0 {
-            self.choose_by_timed_discipline(port, class, ctx);
+            self.choose_timed(port, class, ctx);
             return;
         }
-        let (slot, latency, now) =
-            (port.egress_queue_token(class, &ctx.hot), ctx.hot.switch_latency, ctx.now());
+        let (slot, latency, now) = (port.egress_token(class, &ctx.hot), ctx.hot.switch_latency, ctx.now());
         let through = |packet: &Packet| packet.at + latency <= now;
-        let discipline = self.policy_of_class(class).queue;
-        discipline.move_next_packet_to_front(
-            &mut self.ports.egress_queue_mut(slot).queue,
-            &mut ctx.packets,
-            through,
-        );
+        let discipline = self.class_policy(class).queue;
+        discipline.choose_next(&mut self.ports.egress_queue_mut(slot).queue, &mut ctx.packets, through);
     }
 
     /// Evicts a packet from the queue that `index` is to join, if the discipline prefers `index`; false if it does not.
     #[cold]
-    pub(super) fn evict_queued_packet_for(
-        &mut self,
-        index: PacketId,
-        port: PortToken<'n>,
-        ctx: &mut Context,
-    ) -> bool {
+    pub(super) fn evict_for(&mut self, index: PacketId, port: PortToken<'n>, ctx: &mut Context) -> bool {
         let class = ctx.packets[index].class;
         if ctx.hot.timed & 1 << class != 0 {
-            return self.evict_by_timed_discipline(port, class, ctx);
+            return self.evict_timed(port, class, ctx);
         }
-        let slot = port.egress_queue_token(class, &ctx.hot);
-        let discipline = self.policy_of_class(class).queue;
-        let victim = discipline.evict_packet_for_newcomer(
-            &mut self.ports.egress_queue_mut(slot).queue,
-            &mut ctx.packets,
-            index,
-        );
+        let slot = port.egress_token(class, &ctx.hot);
+        let discipline = self.class_policy(class).queue;
+        let victim =
+            discipline.evict_for(&mut self.ports.egress_queue_mut(slot).queue, &mut ctx.packets, index);
         let Some(victim) = victim else { return false };
-        self.drop_queued_packet(victim, port, DropReason::BufferFull, ctx);
+        self.drop_queued(victim, port, DropReason::BufferFull, ctx);
         true
     }
 
     /// Drops a packet that has been taken out of its queue.
-    pub(super) fn drop_queued_packet(
+    pub(super) fn drop_queued(
         &mut self,
         index: PacketId,
         port: PortToken<'n>,
@@ -60,9 +47,9 @@ impl<'n> BorrowedSwitch<'n> {
         ctx: &mut Context,
     ) {
         let class = ctx.packets[index].class;
-        self.ports.remove_packet_from_queue_middle(port, index, ctx);
+        self.ports.remove_from_middle(port, index, ctx);
         if ctx.hot.accounted & 1 << class != 0 {
-            self.release_buffer_of_packet(index, port, ctx);
+            self.release_buffer(index, port, ctx);
         }
         self.ports.drop_packet(index, port, reason, ctx);
     }
@@ -71,28 +58,25 @@ impl<'n> BorrowedSwitch<'n> {
     /// the order of arrival would always favour the same phase. If `index` wins, it replaces the last frame, which must be as large at least, and the
     /// function returns the winner's place; the loser is then in that of `index`. Ports with separate buffers do not compete.
     #[cold]
-    pub(super) fn compete_for_last_queue_space(
+    pub(super) fn compete_for_space(
         &mut self,
         index: PacketId,
         port: PortToken<'n>,
         ctx: &mut Context,
     ) -> Option<PacketId> {
         let (newcomer, now) = (ctx.packets[index], ctx.now());
-        let by_ingress = ctx.hot.is_class_lossless(newcomer.class)
+        let by_ingress = ctx.hot.is_lossless(newcomer.class)
             || matches!(ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_));
-        let ClassPolicy { queue, trim_to, .. } = self.policy_of_class(newcomer.class);
+        let ClassPolicy { queue, trim_to, .. } = self.class_policy(newcomer.class);
         if by_ingress || queue.reorders_packets() || trim_to.is_some() {
             return None;
         }
-        let tail = self.ports.egress_queue(port.egress_queue_token(newcomer.class, &ctx.hot)).queue.tail()?;
+        let tail = self.ports.egress_queue(port.egress_token(newcomer.class, &ctx.hot)).queue.tail()?;
         let last = ctx.packets[tail];
         let frame_time = self.ports.port_state(port).rate.serialise(u32::from(last.size) + ctx.hot.gap);
         let competes =
             last.size >= newcomer.size && last.ingress != newcomer.ingress && now < last.at + frame_time;
-        if !competes
-            || ctx.ties.tie_bits_of_arrival(now, newcomer.ingress)
-                >= ctx.ties.tie_bits_of_arrival(last.at, last.ingress)
-        {
+        if !competes || ctx.ties.tie_bits(now, newcomer.ingress) >= ctx.ties.tie_bits(last.at, last.ingress) {
             return None;
         }
         ctx.packets[tail] = Packet { at: now, next: last.next, ..newcomer };
@@ -107,7 +91,7 @@ impl<'n> BorrowedSwitch<'n> {
         if bytes == 0 {
             return;
         }
-        let fields = PacketAccountFields::account_fields_of_packet(&ctx.packets[index], ctx.hot.account_mask);
+        let fields = PacketAccountFields::of_packet(&ctx.packets[index], ctx.hot.account_mask);
         self.ports.shrink_backlog(port, fields.class, u64::from(bytes), ctx);
         if ctx.hot.shared {
             self.reborrow().release_shared_buffer(PacketAccountFields { size: bytes, ..fields }, port, ctx);

@@ -18,22 +18,22 @@ pub(super) fn create_timed_queues(plan: &NetworkPlan) -> IndexVec<SlotId, TimedQ
         return IndexVec::new();
     }
     let of_slot = |slot: SlotId| {
-        let (port, class) = plan.port_and_class_of_slot(slot);
+        let (port, class) = plan.port_and_class(slot);
         let policy = &plan.policies[usize::from(class)];
-        let (Some(codel), Some(_)) = (policy.codel, plan.switch_id_of_node(plan.topology.owner(port))) else {
+        let (Some(codel), Some(_)) = (policy.codel, plan.switch_id(plan.topology.owner(port))) else {
             return TimedQueue::None;
         };
-        assert!(!plan.is_class_lossless(class), "CoDel drops packets, and class {class} is lossless");
+        assert!(!plan.is_lossless(class), "CoDel drops packets, and class {class} is lossless");
         let priority = plan.priorities.get(usize::from(class)).copied().unwrap_or_default();
-        let mtu = plan.settings.overhead.frame_size_of_ip_packet(plan.settings.mtu, priority);
+        let mtu = plan.settings.overhead.frame_size(plan.settings.mtu, priority);
         TimedQueue::new(policy.queue, codel, mtu, mix_bits(plan.settings.seed ^ u64::from(slot.0)))
     };
-    plan.all_class_slots().map(of_slot).collect()
+    plan.all_slots().map(of_slot).collect()
 }
 
 impl PartitionSwitches {
     /// The packets of a queue that its discipline keeps.
-    pub(crate) fn fifos_of_timed_queue(&self, slot: SlotId) -> Vec<PacketFifo> {
+    pub(crate) fn timed_fifos(&self, slot: SlotId) -> Vec<PacketFifo> {
         let discipline = self.timed.get(slot).and_then(TimedQueue::discipline);
         discipline.map_or_else(Vec::new, TimedDiscipline::fifos)
     }
@@ -42,41 +42,35 @@ impl PartitionSwitches {
 impl<'n> BorrowedSwitch<'n> {
     /// The discipline chooses the packet that `class` sends next, and drops those before it that are due.
     #[inline(never)]
-    pub(super) fn choose_by_timed_discipline(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) {
-        let decided = self.ask_timed_discipline(port, class, ctx, |discipline, leaving| {
+    pub(super) fn choose_timed(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) {
+        let decided = self.ask_discipline(port, class, ctx, |discipline, leaving| {
             discipline.choose_next(leaving);
         });
         let Some(Decision { dropped, mark, sojourn, new_flows, .. }) = decided else { return };
-        let slot = port.egress_queue_token(class, &ctx.hot);
-        let counters = self.ports.rare_event_counters_mut(slot);
+        let slot = port.egress_token(class, &ctx.hot);
+        let counters = self.ports.rare_counters_mut(slot);
         counters.sojourn_max = counters.sojourn_max.max(sojourn);
         counters.new_flows += new_flows;
-        // As in `dequeue_with_side_effects`: a resume frame that leaves by this port leaves after the packet.
+        // As in `dequeue_and_release`: a resume frame that leaves by this port leaves after the packet.
         let pending = std::mem::replace(&mut self.ports.port_state_mut(port).tx_pending, true);
         self.drop_taken_out(dropped, DropReason::Codel, port, class, ctx);
         self.ports.port_state_mut(port).tx_pending = pending;
         if let Some(head) = self.ports.egress_queue(slot).queue.head().filter(|_| mark) {
-            self.mark_congestion_experienced(head, slot, ctx);
+            self.mark_ce(head, slot, ctx);
         }
     }
 
     /// The discipline makes room for a packet of `class`; false if it does not.
-    pub(super) fn evict_by_timed_discipline(
-        &mut self,
-        port: PortToken<'n>,
-        class: u8,
-        ctx: &mut Context,
-    ) -> bool {
-        let decided =
-            self.ask_timed_discipline(port, class, ctx, |discipline, leaving| discipline.evict(leaving));
+    pub(super) fn evict_timed(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) -> bool {
+        let decided = self.ask_discipline(port, class, ctx, |discipline, leaving| discipline.evict(leaving));
         let Some(Decision { dropped, new_flows, .. }) = decided else { return false };
         let has_room = !dropped.is_empty();
-        self.ports.rare_event_counters_mut(port.egress_queue_token(class, &ctx.hot)).new_flows += new_flows;
+        self.ports.rare_counters_mut(port.egress_token(class, &ctx.hot)).new_flows += new_flows;
         self.drop_taken_out(dropped, DropReason::BufferFull, port, class, ctx);
         has_room
     }
 
-    fn ask_timed_discipline(
+    fn ask_discipline(
         &mut self,
         port: PortToken<'n>,
         class: u8,
@@ -84,7 +78,7 @@ impl<'n> BorrowedSwitch<'n> {
         ask: impl FnOnce(&mut dyn TimedDiscipline, &mut Departure),
     ) -> Option<Decision> {
         let (now, latency) = (ctx.now(), ctx.hot.switch_latency);
-        let (queue, discipline) = self.queue_and_discipline(port.egress_queue_token(class, &ctx.hot))?;
+        let (queue, discipline) = self.queue_and_discipline(port.egress_token(class, &ctx.hot))?;
         let mut leaving = Departure {
             backlog: queue.backlog,
             queue: &mut queue.queue,
@@ -106,14 +100,14 @@ impl<'n> BorrowedSwitch<'n> {
         ctx: &mut Context,
     ) {
         for index in dropped {
-            self.drop_queued_packet(index, port, reason, ctx);
+            self.drop_queued(index, port, reason, ctx);
         }
         self.update_ready_bit(port, class, ctx);
     }
 
     /// The chosen packet has left.
     pub(super) fn finish_timed_departure(&mut self, port: PortToken<'n>, class: u8, ctx: &Context) {
-        if let Some((_, discipline)) = self.queue_and_discipline(port.egress_queue_token(class, &ctx.hot)) {
+        if let Some((_, discipline)) = self.queue_and_discipline(port.egress_token(class, &ctx.hot)) {
             discipline.on_departure();
         }
         self.update_ready_bit(port, class, ctx);
@@ -121,17 +115,17 @@ impl<'n> BorrowedSwitch<'n> {
 
     /// A class is ready while packets wait, in the queue of the port or in those of the discipline.
     fn update_ready_bit(&mut self, port: PortToken<'n>, class: u8, ctx: &Context) {
-        if self.ports.egress_queue(port.egress_queue_token(class, &ctx.hot)).backlog > 0 {
+        if self.ports.egress_queue(port.egress_token(class, &ctx.hot)).backlog > 0 {
             self.ports.port_state_mut(port).ready |= 1 << class;
         }
     }
 
     /// Classes whose discipline keeps packets, which have all passed the forwarding pipeline.
-    pub(super) fn classes_with_sorted_packets(&mut self, port: PortToken<'n>, ctx: &Context) -> u8 {
+    pub(super) fn sorted_classes(&mut self, port: PortToken<'n>, ctx: &Context) -> u8 {
         let mut sorted = 0;
         let timed = self.ports.port_state(port).ready & ctx.hot.timed;
         for class in (0..8_u8).filter(|class| timed & 1 << class != 0) {
-            let slot = port.egress_queue_token(class, &ctx.hot);
+            let slot = port.egress_token(class, &ctx.hot);
             let found = self.queue_and_discipline(slot);
             sorted |= u8::from(found.is_some_and(|(_, discipline)| discipline.has_sorted_packets())) << class;
         }
@@ -140,8 +134,7 @@ impl<'n> BorrowedSwitch<'n> {
 
     /// Puts all packets of a queue back into it, and forgets the state of its discipline.
     pub(super) fn reset_timed_queue(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) {
-        if let Some((queue, discipline)) = self.queue_and_discipline(port.egress_queue_token(class, &ctx.hot))
-        {
+        if let Some((queue, discipline)) = self.queue_and_discipline(port.egress_token(class, &ctx.hot)) {
             discipline.reset(&mut queue.queue, &mut ctx.packets);
         }
     }

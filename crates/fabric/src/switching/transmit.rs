@@ -9,47 +9,47 @@ use crate::wire::own::PortToken;
 impl<'n> BorrowedSwitch<'n> {
     /// Starts the port now or after the frame in service, unless a transmission is already scheduled.
     #[inline]
-    pub(crate) fn start_or_schedule_transmission(&mut self, port: PortToken<'n>, ctx: &mut Context) {
-        if self.ports.reborrow().is_idle_else_schedule_next_frame(port, ctx) {
-            self.reborrow().transmit_next_frame_not_inlined(port, ctx);
+    pub(crate) fn start_or_schedule(&mut self, port: PortToken<'n>, ctx: &mut Context) {
+        if self.ports.reborrow().is_idle_else_schedule(port, ctx) {
+            self.reborrow().transmit_next_outlined(port, ctx);
         }
     }
 
-    /// [`Self::transmit_next_frame`], not inlined into the run loop.
+    /// [`Self::transmit_next`], not inlined into the run loop.
     #[inline(never)]
-    fn transmit_next_frame_not_inlined(&mut self, port: PortToken<'n>, ctx: &mut Context) {
-        self.transmit_next_frame(port, ctx);
+    fn transmit_next_outlined(&mut self, port: PortToken<'n>, ctx: &mut Context) {
+        self.transmit_next(port, ctx);
     }
 
     /// Sends the next frame: a waiting pause frame, else the first packet of the scheduled class.
     #[inline(always)]
-    pub(crate) fn transmit_next_frame(&mut self, port: PortToken<'n>, ctx: &mut Context) {
-        if self.ports.transmit_waiting_pause_frame(port, ctx) {
+    pub(crate) fn transmit_next(&mut self, port: PortToken<'n>, ctx: &mut Context) {
+        if self.ports.transmit_pause_frame(port, ctx) {
             return;
         }
         let class = if ctx.hot.runs_scheduler {
-            let Some(class) = self.reborrow().choose_class_to_transmit(port, ctx) else { return };
+            let Some(class) = self.reborrow().choose_class(port, ctx) else { return };
             class
         } else {
-            self.ports.port_state(port).classes_eligible_to_send().ilog2() as u8
+            self.ports.port_state(port).eligible_classes().ilog2() as u8
         };
         if ctx.hot.plain_departure & 1 << class != 0 {
-            self.ports.transmit_first_packet_of_class(port, class, ctx);
+            self.ports.transmit_first(port, class, ctx);
             return;
         }
-        let index = self.dequeue_with_side_effects(port, class, ctx);
+        let index = self.dequeue_and_release(port, class, ctx);
         self.ports.put_on_wire(port, index, ctx);
     }
 
     /// Chooses the class if it is not simply the highest: with a forwarding pipeline or another scheduler.
     #[inline(never)]
-    fn choose_class_to_transmit(&mut self, port: PortToken<'n>, ctx: &mut Context) -> Option<u8> {
+    fn choose_class(&mut self, port: PortToken<'n>, ctx: &mut Context) -> Option<u8> {
         let startable = if ctx.hot.pipelined {
-            let sorted = self.classes_with_sorted_packets(port, ctx);
-            let through = self.ports.classes_past_pipeline_or_schedule_port(port, sorted, ctx);
+            let sorted = self.sorted_classes(port, ctx);
+            let through = self.ports.ready_classes_or_schedule(port, sorted, ctx);
             (through != 0).then_some(through)?
         } else {
-            self.ports.port_state(port).classes_eligible_to_send()
+            self.ports.port_state(port).eligible_classes()
         };
         if !ctx.hot.ets {
             return Some(startable.ilog2() as u8);
@@ -57,24 +57,24 @@ impl<'n> BorrowedSwitch<'n> {
         // The discipline chooses the packet first, so that its size is known.
         let ranked = startable & ctx.hot.ranked;
         for class in (0..8u8).filter(|class| ranked & 1 << class != 0) {
-            self.move_next_packet_to_front(port, class, ctx);
+            self.choose_next(port, class, ctx);
         }
-        Some(self.ports.next_class_by_ets(port, startable, ctx))
+        Some(self.ports.choose_ets_class(port, startable, ctx))
     }
 
     /// Dequeues the next packet of a class whose departure has side effects.
     #[inline(always)]
-    fn dequeue_with_side_effects(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) -> PacketId {
+    fn dequeue_and_release(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) -> PacketId {
         let watched = ctx.hot.watched_departures & 1 << class != 0;
         let index = if watched {
-            self.reborrow().dequeue_for_discipline_or_marker(port, class, ctx)
+            self.reborrow().dequeue_watched(port, class, ctx)
         } else {
-            self.ports.dequeue_first_packet_of_class(port, class, ctx)
+            self.ports.dequeue_first(port, class, ctx)
         };
         if ctx.hot.accounted & 1 << class != 0 {
             // If a packet returns by its ingress link, the resume frame triggered here leaves by this port, after the packet.
             self.ports.port_state_mut(port).tx_pending = true;
-            self.release_buffer_of_packet(index, port, ctx);
+            self.release_buffer(index, port, ctx);
             self.ports.port_state_mut(port).tx_pending = false;
         }
         index
@@ -82,43 +82,38 @@ impl<'n> BorrowedSwitch<'n> {
 
     /// Dequeues if the discipline is not FIFO or the marker inspects departures.
     #[inline(never)]
-    fn dequeue_for_discipline_or_marker(
-        &mut self,
-        port: PortToken<'n>,
-        class: u8,
-        ctx: &mut Context,
-    ) -> PacketId {
-        self.move_next_packet_to_front(port, class, ctx);
-        let slot = self.ports.egress_queue(port.egress_queue_token(class, &ctx.hot));
+    fn dequeue_watched(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) -> PacketId {
+        self.choose_next(port, class, ctx);
+        let slot = self.ports.egress_queue(port.egress_token(class, &ctx.hot));
         let found = (slot.backlog, slot.waiting);
-        let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
-        self.uncount_waiting_packet(port, class, index, ctx);
+        let index = self.ports.dequeue_first(port, class, ctx);
+        self.uncount_waiting(port, class, index, ctx);
         if ctx.hot.timed & 1 << class != 0 {
             self.finish_timed_departure(port, class, ctx);
         }
-        self.mark_at_departure_if_due(index, port, found, ctx);
+        self.mark_at_departure(index, port, found, ctx);
         index
     }
 
     /// A packet has left its queue: decrements the number of waiting packets, which are super-packets in a Linux machine.
     #[inline(always)]
-    fn uncount_waiting_packet(&mut self, port: PortToken<'n>, class: u8, index: PacketId, ctx: &Context) {
+    fn uncount_waiting(&mut self, port: PortToken<'n>, class: u8, index: PacketId, ctx: &Context) {
         if ctx.hot.linux_switch {
-            self.count_departure_from_qdisc(port, class, index, ctx);
+            self.count_departure(port, class, index, ctx);
         } else {
-            self.ports.decrement_waiting_packet_count(port, class, ctx);
+            self.ports.uncount_waiting(port, class, ctx);
         }
     }
 
     /// Empties the queues of a port whose link went down.
     pub(crate) fn discard_queued_packets(&mut self, port: PortToken<'n>, ctx: &mut Context) {
         for class in 0..ctx.plan.priorities.len() as u8 {
-            self.discard_packets_of_class(port, class, LossReason::LinkDown, ctx);
+            self.discard_queue(port, class, LossReason::LinkDown, ctx);
         }
     }
 
     /// Empties a queue; its packets count as lost.
-    pub(super) fn discard_packets_of_class(
+    pub(super) fn discard_queue(
         &mut self,
         port: PortToken<'n>,
         class: u8,
@@ -129,17 +124,17 @@ impl<'n> BorrowedSwitch<'n> {
             self.reset_timed_queue(port, class, ctx);
         }
         while self.ports.port_state(port).ready & 1 << class != 0 {
-            let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
+            let index = self.ports.dequeue_first(port, class, ctx);
             let size = u32::from(ctx.packets[index].size);
-            self.ports.uncount_dequeued_packet(port, class, size, &ctx.hot);
-            self.uncount_waiting_packet(port, class, index, ctx);
+            self.ports.uncount_dequeued(port, class, size, &ctx.hot);
+            self.uncount_waiting(port, class, index, ctx);
             if ctx.hot.accounted & 1 << class != 0 {
-                self.release_buffer_of_packet(index, port, ctx);
+                self.release_buffer(index, port, ctx);
             }
-            self.ports.count_loss_at_egress(port, class, reason, ctx);
-            self.ports.count_packet_discarded_by_switch(index, ctx);
+            self.ports.count_egress_loss(port, class, reason, ctx);
+            self.ports.count_discarded(index, ctx);
             ctx.report_datagram_loss(index);
-            ctx.packets.remove_packet(index);
+            ctx.packets.remove(index);
         }
     }
 }

@@ -30,7 +30,7 @@ impl Tunnels {
         let dual_tor = plan.settings.dual_tor.as_ref()?;
         let outer = |class: usize| {
             let own = plan.priorities.get(class).copied().unwrap_or_default();
-            plan.class_index_of_priority(dual_tor.outer[usize::from(own.code_point())])
+            plan.class_index(dual_tor.outer[usize::from(own.code_point())])
         };
         let counts = IndexVec::filled(TunnelCounts::default(), plan.switches.len());
         let growth = IndexVec::filled(0, plan.switches.len());

@@ -23,7 +23,7 @@ impl SwitchVlanTables {
         let routes = plan.settings.vlans.as_ref()?;
         assert!(plan.settings.overhead.tag == 0, "frames in VLANs have a tag in any case");
         let tables = &routes.tables;
-        let class = |lane: u8| plan.class_index_of_priority(routes.lanes[usize::from(lane)]);
+        let class = |lane: u8| plan.class_index(routes.lanes[usize::from(lane)]);
         let number = |switch: &NodeId| tables.graph().number(*switch).expect("the tables know every switch");
         Some(SwitchVlanTables {
             table_number: plan.switches.iter().map(number).collect(),
@@ -33,12 +33,7 @@ impl SwitchVlanTables {
     }
 
     /// Next hop and class of a packet by the tables of a switch.
-    pub(super) fn look_up_vlan_route(
-        &self,
-        switch: SwitchId,
-        index: PacketId,
-        ctx: &mut Context,
-    ) -> (PortId, u8) {
+    pub(super) fn look_up(&self, switch: SwitchId, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
         let packet = &mut ctx.packets[index];
         let (vlan, at) = (usize::from(packet.vlan), self.table_number[switch]);
         let egress = self.routes.tables.look_up(vlan, at, NodeId(packet.route));

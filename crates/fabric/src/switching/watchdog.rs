@@ -15,42 +15,36 @@ use crate::wire::watched::WatchdogCheckResult;
 impl<'n> BorrowedSwitch<'n> {
     /// Checks whether the detection or restoration time has passed.
     #[cold]
-    pub(crate) fn on_pfc_watchdog_check(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) {
-        let slot = port.egress_queue_token(class, &ctx.hot);
+    pub(crate) fn on_watchdog_check(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) {
+        let slot = port.egress_token(class, &ctx.hot);
         let is_paused = self.ports.port_state(port).paused & 1 << class != 0;
         let since = is_paused.then(|| self.ports.pause_state_mut(slot).since);
         let waits = self.ports.port_state(port).ready & 1 << class != 0;
         let Some((settings, watched)) = self.ports.queue_watchdog_mut(slot) else { return };
-        match watched.check_watchdog_timers(slot.slot_id(), settings, since, waits, ctx) {
-            Some(WatchdogCheckResult::Storm(action)) => self.begin_watchdog_storm(port, class, action, ctx),
+        match watched.check_timers(slot.slot_id(), settings, since, waits, ctx) {
+            Some(WatchdogCheckResult::Storm(action)) => self.begin_storm(port, class, action, ctx),
             Some(WatchdogCheckResult::StormOver) => {
-                self.ports.clear_watchdog_storm(slot);
+                self.ports.clear_storm(slot);
                 if settings.action != WatchdogAction::Alert {
                     self.ports.end_pause(port, class, ctx);
-                    self.start_or_schedule_transmission(port, ctx);
+                    self.start_or_schedule(port, ctx);
                 }
             }
             None => {}
         }
     }
 
-    fn begin_watchdog_storm(
-        &mut self,
-        port: PortToken<'n>,
-        class: u8,
-        action: WatchdogAction,
-        ctx: &mut Context,
-    ) {
+    fn begin_storm(&mut self, port: PortToken<'n>, class: u8, action: WatchdogAction, ctx: &mut Context) {
         if action == WatchdogAction::Forward {
             self.ports.end_pause(port, class, ctx);
         }
-        if let Some((_, watched)) = self.ports.queue_watchdog_mut(port.egress_queue_token(class, &ctx.hot)) {
-            watched.begin_watchdog_storm();
+        if let Some((_, watched)) = self.ports.queue_watchdog_mut(port.egress_token(class, &ctx.hot)) {
+            watched.begin_storm();
         }
         match action {
             // The class stays paused, so every new packet takes the slow path, where it is dropped.
-            WatchdogAction::Drop => self.discard_packets_of_class(port, class, LossReason::Watchdog, ctx),
-            WatchdogAction::Forward => self.start_or_schedule_transmission(port, ctx),
+            WatchdogAction::Drop => self.discard_queue(port, class, LossReason::Watchdog, ctx),
+            WatchdogAction::Forward => self.start_or_schedule(port, ctx),
             WatchdogAction::Alert => {}
         }
     }

@@ -16,7 +16,7 @@ impl Traffic {
         if self.records.flow_record(flow).status != FlowStatus::Running {
             return;
         }
-        let record = self.records.update_flow_record(flow, |record| {
+        let record = self.records.update(flow, |record| {
             (record.status, record.end) = (status, at);
             *record
         });
@@ -26,16 +26,16 @@ impl Traffic {
     }
 
     /// After an exchange, keeps its connection for the next one or closes it.
-    pub(super) fn reuse_or_close_connection(&mut self, opener: u32, now: Time) {
+    pub(super) fn reuse_or_close(&mut self, opener: u32, now: Time) {
         if self.open.get(&opener).is_some_and(|open| !open.operations.is_empty()) {
             return;
         }
         let spec = self.records.flow_record(opener).spec;
         let is_kept = spec.kept.is_some_and(|kept| self.kept.contains_key(&(spec.workload, kept.number)));
         if is_kept {
-            self.end_exchange_of_connection(opener, now);
+            self.end_exchange(opener, now);
         } else {
-            self.register_end_of_job_flow(self.current_flow_of_connection(opener), now);
+            self.register_flow_end(self.current_flow(opener), now);
             self.close_connection(opener, false, now);
         }
     }
@@ -50,8 +50,8 @@ impl Traffic {
         {
             let order = if stops { EndpointOrder::Stop } else { EndpointOrder::Close };
             self.remove_vlan_load(carrier);
-            self.send_endpoint_order(carrier * 2, order, now);
-            self.send_endpoint_order(carrier * 2 + 1, EndpointOrder::Close, now);
+            self.send_order(carrier * 2, order, now);
+            self.send_order(carrier * 2 + 1, EndpointOrder::Close, now);
         }
     }
 
@@ -60,29 +60,29 @@ impl Traffic {
         let record = self.records.flow_record(flow);
         if record.status == FlowStatus::Running {
             if self.is_within_server(flow) {
-                self.stop_flow_within_server(flow, now);
+                self.stop_within_server(flow, now);
                 return;
             }
             self.end_flow(flow, FlowStatus::Stopped, now);
             self.close_connection(flow, true, now);
-            self.schedule_next_workload_start(record.spec.workload, now);
+            self.schedule_next_start(record.spec.workload, now);
         }
     }
 
     /// One endpoint has nothing in flight; frees both endpoints when this holds for both.
-    pub(super) fn free_connection_when_drained(&mut self, endpoint_key: u32, now: Time) {
+    pub(super) fn on_endpoint_drained(&mut self, endpoint_key: u32, now: Time) {
         let opener = endpoint_key / 2;
         let Some(open) = self.open.get_mut(&opener) else { return };
         open.quiet[(endpoint_key & 1) as usize] = true;
         if open.quiet == [true; 2] {
-            self.send_endpoint_order(opener * 2, EndpointOrder::Free, now);
-            self.send_endpoint_order(opener * 2 + 1, EndpointOrder::Free, now);
-            self.remove_connection_state(opener, now);
+            self.send_order(opener * 2, EndpointOrder::Free, now);
+            self.send_order(opener * 2 + 1, EndpointOrder::Free, now);
+            self.remove_connection(opener, now);
         }
     }
 
     /// Removes the connection or datagram flow that `opener` opened.
-    pub(super) fn remove_connection_state(&mut self, opener: u32, now: Time) {
+    pub(super) fn remove_connection(&mut self, opener: u32, now: Time) {
         self.remove_vlan_load(opener);
         let Some(open) = self.open.remove(&opener) else { return };
         if opener >= FIRST_PART && !self.is_subflow(opener) {
@@ -95,7 +95,7 @@ impl Traffic {
         if self.rows.packets_carry_paths() {
             let further = open.ways.iter().flatten().map(|way| way.route);
             for route in open.routes.into_iter().filter(|route| *route != u32::MAX).chain(further) {
-                self.rows.schedule_path_row_retirement(route, now);
+                self.rows.schedule_retirement(route, now);
             }
         }
     }
@@ -105,17 +105,17 @@ impl Traffic {
         let (Some(vlans), Some(open)) = (&mut self.vlans, self.open.get_mut(&opener)) else { return };
         for (ports, vlan) in open.ports.iter().zip(&mut open.vlans) {
             if let Some(vlan) = vlan.take() {
-                vlans.remove_flow_load_from_links(vlan, *ports);
+                vlans.remove_load(vlan, *ports);
             }
         }
     }
 
     /// Tells the sink of a finished datagram flow how many datagrams to expect.
-    pub(super) fn send_expected_datagram_count(&mut self, flow: u32, now: Time) {
+    pub(super) fn send_datagram_count(&mut self, flow: u32, now: Time) {
         let Some(open) = self.open.get(&flow) else { return };
         let Some((_, left)) = open.over else { return };
         let order = EndpointOrder::AwaitDatagrams(left - open.lost);
-        self.send_endpoint_order(flow * 2 + 1, order, now);
+        self.send_order(flow * 2 + 1, order, now);
     }
 
     /// The connection that `opener` opened carries no further flow.

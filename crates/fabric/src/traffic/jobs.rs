@@ -16,53 +16,53 @@ pub(super) struct JobOnKeptConnections {
 
 impl Traffic {
     /// The job of `flow`, if it is on a kept connection.
-    fn find_kept_connection_job_of_flow(&self, flow: u32) -> Option<(u16, u32)> {
+    fn kept_connection_job(&self, flow: u32) -> Option<(u16, u32)> {
         let spec = self.records.flow_record(flow).spec;
         spec.kept?;
         Some((spec.workload, spec.query?))
     }
 
     /// The current or last flow of the connection that `opener` opened.
-    pub(super) fn current_flow_of_connection(&self, opener: u32) -> u32 {
+    pub(super) fn current_flow(&self, opener: u32) -> u32 {
         self.open.get(&opener).map_or(opener, |open| open.current)
     }
 
     /// Registers the start of `flow` with its job.
-    pub(super) fn register_start_of_job_flow(&mut self, flow: u32) {
-        if let Some(job) = self.find_kept_connection_job_of_flow(flow) {
+    pub(super) fn register_flow_start(&mut self, flow: u32) {
+        if let Some(job) = self.kept_connection_job(flow) {
             self.jobs.entry(job).or_default().running += 1;
         }
     }
 
     /// Ends the exchange on the connection of `opener`; all exchanges of a job end with its last flow.
-    pub(super) fn end_exchange_of_connection(&mut self, opener: u32, now: Time) {
-        let current = self.current_flow_of_connection(opener);
-        let Some(job) = self.find_kept_connection_job_of_flow(current) else {
-            self.order_end_of_exchange_at_endpoints(opener, current, now);
+    pub(super) fn end_exchange(&mut self, opener: u32, now: Time) {
+        let current = self.current_flow(opener);
+        let Some(job) = self.kept_connection_job(current) else {
+            self.order_exchange_end(opener, current, now);
             return;
         };
         self.jobs.entry(job).or_default().done.push((opener, current));
-        self.register_end_of_job_flow(current, now);
+        self.register_flow_end(current, now);
     }
 
     /// Registers the end of `flow` with its job.
-    pub(super) fn register_end_of_job_flow(&mut self, flow: u32, now: Time) {
-        let Some(key) = self.find_kept_connection_job_of_flow(flow) else { return };
+    pub(super) fn register_flow_end(&mut self, flow: u32, now: Time) {
+        let Some(key) = self.kept_connection_job(flow) else { return };
         let Some(job) = self.jobs.get_mut(&key) else { return };
         job.running = job.running.saturating_sub(1);
         if job.running > 0 {
             return;
         }
         for (opener, flow) in self.jobs.remove(&key).map_or_else(Vec::new, |job| job.done) {
-            self.order_end_of_exchange_at_endpoints(opener, flow, now);
+            self.order_exchange_end(opener, flow, now);
         }
     }
 
     /// Orders the end of an exchange, unless the connection carries another flow by now.
-    fn order_end_of_exchange_at_endpoints(&mut self, opener: u32, flow: u32, now: Time) {
+    fn order_exchange_end(&mut self, opener: u32, flow: u32, now: Time) {
         if self.open.get(&opener).is_some_and(|open| open.current == flow) {
-            self.send_endpoint_order(opener * 2, EndpointOrder::EndExchange, now);
-            self.send_endpoint_order(opener * 2 + 1, EndpointOrder::EndExchange, now);
+            self.send_order(opener * 2, EndpointOrder::EndExchange, now);
+            self.send_order(opener * 2 + 1, EndpointOrder::EndExchange, now);
         }
     }
 }

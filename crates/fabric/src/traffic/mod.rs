@@ -127,8 +127,8 @@ impl Traffic {
                 Arc::clone(routes),
                 Arc::clone(&plan.settings),
             ),
-            answered: EndpointReportDelayLine::new_with_delay(plan.settings.reaction),
-            other: EndpointReportDelayLine::new_with_delay(plan.window),
+            answered: EndpointReportDelayLine::new(plan.settings.reaction),
+            other: EndpointReportDelayLine::new(plan.window),
             closed_loop: workloads.iter().map(|workload| !workload.is_open_loop()).collect(),
             due_at: vec![None; workloads.len()],
             due: BinaryHeap::new(),
@@ -158,14 +158,14 @@ impl Traffic {
             routes: Arc::clone(routes),
         };
         for workload in 0..traffic.workloads.len() as u16 {
-            traffic.schedule_next_workload_start(workload, Time::ZERO);
+            traffic.schedule_next_start(workload, Time::ZERO);
         }
-        traffic.finish_run_if_idle(Time::ZERO);
+        traffic.finish_if_idle(Time::ZERO);
         traffic
     }
 
     /// Time of its next action.
-    pub(crate) fn next_traffic_time(&self) -> Option<Time> {
+    pub(crate) fn next_time(&self) -> Option<Time> {
         let stop = self.stops.peek().map(|Reverse((time, _))| *time);
         let due = self.due.peek().map(|Reverse((time, _))| *time);
         let within = self.within_servers.as_ref().and_then(|within| within.next_time());
@@ -185,20 +185,20 @@ impl Traffic {
     }
 
     /// When all work was finished, if the run should end then.
-    pub(crate) fn all_work_finished_at(&self) -> Option<Time> {
+    pub(crate) fn finished_at(&self) -> Option<Time> {
         self.over
     }
 
     /// Receives the reports of a finished window, in the order of time and endpoint key. Adds counters to the records immediately.
-    pub(crate) fn receive_endpoint_reports(&mut self, reports: impl Iterator<Item = EndpointReport>) {
+    pub(crate) fn receive_reports(&mut self, reports: impl Iterator<Item = EndpointReport>) {
         for report in reports {
             match report.event {
-                EndpointEvent::Counted(counters) => self.add_endpoint_counters_to_record(&counters),
+                EndpointEvent::Counted(counters) => self.record_counters(&counters),
                 EndpointEvent::Lost(bytes) => {
-                    self.records.update_flow_record(report.endpoint_key / 2, |record| {
-                        record.datagrams.count_lost_datagram(bytes);
+                    self.records.update(report.endpoint_key / 2, |record| {
+                        record.datagrams.count_lost(bytes);
                     });
-                    self.other.push_report(report);
+                    self.other.push(report);
                 }
                 EndpointEvent::Complete
                 | EndpointEvent::Failed(_)
@@ -206,9 +206,9 @@ impl Traffic {
                 | EndpointEvent::Sent(_)
                     if self.closed_loop[usize::from(self.workload_of_report(&report))] =>
                 {
-                    self.answered.push_report(report);
+                    self.answered.push(report);
                 }
-                _ => self.other.push_report(report),
+                _ => self.other.push(report),
             }
         }
     }
@@ -222,8 +222,8 @@ impl Traffic {
     }
 
     /// Adds the counters of an endpoint to the record of its flow.
-    pub(crate) fn add_endpoint_counters_to_record(&mut self, counters: &EndpointCounters) {
-        self.records.update_flow_record(self.records.flow_of(counters.flow), |record| {
+    pub(crate) fn record_counters(&mut self, counters: &EndpointCounters) {
+        self.records.update(self.records.flow_of(counters.flow), |record| {
             record.delivered += counters.delivered;
             record.retransmits += counters.retransmits;
             record.timeouts += counters.timeouts;
@@ -236,90 +236,88 @@ impl Traffic {
             }
             record.undone += counters.undone;
             record.connected = record.connected.or(counters.connected);
-            record.datagrams.merge_datagram_counts(&counters.datagrams);
-            record.rdma.merge_rdma_counts(&counters.rdma);
+            record.datagrams.merge(&counters.datagrams);
+            record.rdma.merge(&counters.rdma);
         });
     }
 
     /// Performs all actions before `end`, unless the run has finished.
-    pub(crate) fn run_traffic_actions_until(&mut self, end: Time) {
-        while let Some(now) = self.next_traffic_time().filter(|time| *time < end && self.over.is_none()) {
-            self.run_traffic_at(now);
+    pub(crate) fn run_until(&mut self, end: Time) {
+        while let Some(now) = self.next_time().filter(|time| *time < end && self.over.is_none()) {
+            self.run_at(now);
             if let Some(within) = &mut self.within_servers {
                 within.settle();
             }
-            self.finish_run_if_idle(now);
+            self.finish_if_idle(now);
         }
     }
 
-    fn run_traffic_at(&mut self, now: Time) {
-        if let Some((report, is_learnt)) =
-            self.answered.take_due_report(now).or_else(|| self.other.take_due_report(now))
-        {
+    fn run_at(&mut self, now: Time) {
+        if let Some((report, is_learnt)) = self.answered.take_due(now).or_else(|| self.other.take_due(now)) {
             if !is_learnt {
-                self.record_endpoint_report(&report, now);
+                self.record_report(&report, now);
             }
-            self.react_to_endpoint_report(&report, now);
+            self.react_to_report(&report, now);
         } else if self.stops.peek().is_some_and(|Reverse((time, _))| *time == now) {
             let Some(Reverse((_, flow))) = self.stops.pop() else { return };
             self.stop_flow(flow, now);
         } else if self.within_servers.as_ref().is_some_and(|within| within.next_time() == Some(now)) {
             self.act_within_servers(now);
         } else if let Some(Reverse((_, workload))) = self.due.pop() {
-            self.start_due_flows_of_workload(workload as u16, now);
+            self.start_due_flows(workload as u16, now);
         }
     }
 
     /// Records all pending reports when the run stops, without reactions of applications.
-    pub(crate) fn record_pending_endpoint_reports(&mut self) {
+    pub(crate) fn record_pending_reports(&mut self) {
         let reports: Vec<(Time, EndpointReport)> =
-            self.answered.take_unrecorded_reports().chain(self.other.take_unrecorded_reports()).collect();
+            self.answered.take_unrecorded().chain(self.other.take_unrecorded()).collect();
         for (now, report) in reports {
-            self.record_endpoint_report(&report, now);
+            self.record_report(&report, now);
         }
     }
 
     /// Checks whether the run has finished: no open flow, and no workload that could start one.
-    fn finish_run_if_idle(&mut self, now: Time) {
-        let idle = || self.workloads.iter().all(|workload| workload.next_flow_start_time().is_none());
+    fn finish_if_idle(&mut self, now: Time) {
+        let idle = || self.workloads.iter().all(|workload| workload.next_start_time().is_none());
         if self.stop_when_finished && !self.is_held && self.active == 0 && idle() {
             self.over.get_or_insert(now);
         }
     }
 
-    /// Keeps the run from being over until [`Self::allow_run_to_finish`] is called.
-    pub(crate) fn keep_run_from_finishing(&mut self) {
+    /// Keeps the run from being over until [`Self::allow_finish`] is called.
+    pub(crate) fn keep_running(&mut self) {
         (self.is_held, self.over) = (true, None);
     }
 
-    /// Ends [`Self::keep_run_from_finishing`].
-    pub(crate) fn allow_run_to_finish(&mut self, now: Time) {
+    /// Ends [`Self::keep_running`].
+    pub(crate) fn allow_finish(&mut self, now: Time) {
         if std::mem::take(&mut self.is_held) {
-            self.finish_run_if_idle(now);
+            self.finish_if_idle(now);
         }
     }
 
     /// Starts the due flows of a workload.
-    fn start_due_flows_of_workload(&mut self, workload: u16, now: Time) {
+    fn start_due_flows(&mut self, workload: u16, now: Time) {
         let index = usize::from(workload);
         if self.due_at[index] == Some(now) {
             self.due_at[index] = None;
         }
-        if self.workloads[index].next_flow_start_time().is_some_and(|start| start <= now) {
-            self.workloads[index].on_message_start_time(now);
-            self.send_messages_of_workload(workload, now);
-            while self.workloads[index].next_flow_start_time().is_some_and(|start| start <= now) {
+        if self.workloads[index].next_start_time().is_some_and(|start| start <= now) {
+            self.workloads[index].on_start_time(now);
+            self.send_messages(workload, now);
+            while self.workloads[index].next_start_time().is_some_and(|start| start <= now) {
                 let spec = self.workloads[index].next_flow();
                 self.open_flow(spec, now);
             }
         }
-        self.schedule_next_workload_start(workload, now);
+        self.schedule_next_start(workload, now);
     }
 
     /// Schedules the next start of a workload.
-    fn schedule_next_workload_start(&mut self, workload: u16, now: Time) {
+    fn schedule_next_start(&mut self, workload: u16, now: Time) {
         let index = usize::from(workload);
-        let Some(start) = self.workloads[index].next_flow_start_time() else { return };
+        let Some(start) = self.workloads[index].next_start_time() else { return };
         let start = start.max(now);
         if self.due_at[index].is_none_or(|pending| start < pending) {
             self.due_at[index] = Some(start);
@@ -328,11 +326,11 @@ impl Traffic {
     }
 
     /// Sends the messages of a workload; closes its connections if no more will follow.
-    fn send_messages_of_workload(&mut self, workload: u16, now: Time) {
+    fn send_messages(&mut self, workload: u16, now: Time) {
         while let Some(message) = self.workloads[usize::from(workload)].next_message() {
-            self.send_workload_message(workload, &message, now);
+            self.send_message(workload, &message, now);
         }
-        if !self.workloads[usize::from(workload)].has_sent_all_messages() {
+        if !self.workloads[usize::from(workload)].has_sent_all() {
             return;
         }
         let own = (workload, 0)..=(workload, u32::MAX);
@@ -349,7 +347,7 @@ impl Traffic {
 
     /// Takes the update for the partitions; `None` if nothing changed.
     pub(crate) fn take_partition_update(&mut self) -> Option<PartitionUpdate> {
-        let (rows, mut hosts) = (self.rows.take_new_path_rows(), std::mem::take(&mut self.new_hosts));
+        let (rows, mut hosts) = (self.rows.take_new_rows(), std::mem::take(&mut self.new_hosts));
         let mut hosts_of_parts = std::mem::take(&mut self.new_hosts_of_parts);
         if self.plan.settings.qcn.is_none() {
             hosts.clear();
@@ -363,7 +361,7 @@ impl Traffic {
         self.plan.settings.transports[usize::from(transport)].udp().is_some()
     }
 
-    fn kind_of_flow(&self, spec: &FlowSpec) -> FlowKind {
+    fn flow_kind(&self, spec: &FlowSpec) -> FlowKind {
         let transport = &self.plan.settings.transports[usize::from(spec.transport)];
         match (transport.tcp(), transport.rdma()) {
             (Some(_), _) => FlowKind::Tcp,
@@ -372,7 +370,7 @@ impl Traffic {
         }
     }
 
-    fn send_endpoint_order(&mut self, endpoint_key: u32, order: EndpointOrder, at: Time) {
+    fn send_order(&mut self, endpoint_key: u32, order: EndpointOrder, at: Time) {
         let (flow, side) = (endpoint_key / 2, (endpoint_key & 1) as usize);
         let open = self.host_ports.as_ref().and_then(|_| self.open.get(&flow));
         let host = open.map_or_else(
@@ -383,7 +381,7 @@ impl Traffic {
     }
 
     /// Enters a report into the records and informs the workload.
-    fn record_endpoint_report(&mut self, report: &EndpointReport, now: Time) {
+    fn record_report(&mut self, report: &EndpointReport, now: Time) {
         let EndpointReport { at, endpoint_key, event } = *report;
         if self.is_subflow(endpoint_key / 2) {
             return; // Its connection tells what there is to tell.
@@ -399,11 +397,11 @@ impl Traffic {
                 let current = open.current;
                 let flow = self.records.flow_of(current);
                 for operation in std::mem::take(&mut open.operations) {
-                    self.records.update_flow_record(operation, |record| record.failure = Some(failure));
+                    self.records.update(operation, |record| record.failure = Some(failure));
                     self.end_flow(operation, FlowStatus::Failed, at);
                 }
                 // The connection of a finished flow can still fail, if its last ACKs were lost.
-                self.records.update_flow_record(flow, |record| {
+                self.records.update(flow, |record| {
                     record.failure =
                         (record.status == FlowStatus::Running).then_some(failure).or(record.failure);
                 });
@@ -432,50 +430,50 @@ impl Traffic {
     }
 
     /// Performs the reactions to a report.
-    fn react_to_endpoint_report(&mut self, report: &EndpointReport, now: Time) {
+    fn react_to_report(&mut self, report: &EndpointReport, now: Time) {
         let EndpointReport { endpoint_key, event, at } = *report;
         let opener = endpoint_key / 2;
         let workload = self.records.flow_record(opener).spec.workload;
         match event {
             EndpointEvent::Failed(_) if self.is_subflow(opener) => {
-                self.send_endpoint_order(endpoint_key ^ 1, EndpointOrder::Free, now);
-                self.remove_connection_state(opener, now);
+                self.send_order(endpoint_key ^ 1, EndpointOrder::Free, now);
+                self.remove_connection(opener, now);
             }
-            EndpointEvent::Complete => self.reuse_or_close_connection(opener, now),
+            EndpointEvent::Complete => self.reuse_or_close(opener, now),
             EndpointEvent::Failed(_) => {
                 self.stop_keeping_connection(self.records.flow_of(opener));
                 self.stop_other_parts(opener, now);
-                self.register_end_of_job_flow(self.current_flow_of_connection(opener), now);
+                self.register_flow_end(self.current_flow(opener), now);
                 // The other endpoint has lost its peer.
-                self.send_endpoint_order(endpoint_key ^ 1, EndpointOrder::Free, now);
-                self.remove_connection_state(opener, now);
+                self.send_order(endpoint_key ^ 1, EndpointOrder::Free, now);
+                self.remove_connection(opener, now);
             }
-            EndpointEvent::Drained => self.free_connection_when_drained(endpoint_key, now),
+            EndpointEvent::Drained => self.on_endpoint_drained(endpoint_key, now),
             EndpointEvent::Delivered(_) | EndpointEvent::Sent(_) => {
-                self.send_messages_of_workload(workload, now);
+                self.send_messages(workload, now);
             }
             EndpointEvent::Lost(_) => {
                 if let Some(open) = self.open.get_mut(&opener) {
                     (open.lost, open.last_loss) = (open.lost + 1, at);
-                    self.send_expected_datagram_count(opener, now);
+                    self.send_datagram_count(opener, now);
                 }
             }
             EndpointEvent::DatagramsOver(left) => {
                 if let Some(open) = self.open.get_mut(&opener) {
                     open.over = Some((at, left));
-                    self.send_expected_datagram_count(opener, now);
+                    self.send_datagram_count(opener, now);
                 }
             }
             EndpointEvent::DatagramsReceived(_) => {
                 if self.open.contains_key(&opener) {
-                    self.send_endpoint_order(opener * 2, EndpointOrder::Free, now);
-                    self.send_endpoint_order(opener * 2 + 1, EndpointOrder::Free, now);
-                    self.remove_connection_state(opener, now);
+                    self.send_order(opener * 2, EndpointOrder::Free, now);
+                    self.send_order(opener * 2 + 1, EndpointOrder::Free, now);
+                    self.remove_connection(opener, now);
                 }
             }
             EndpointEvent::Counted(_) => {}
         }
-        self.schedule_next_workload_start(workload, now);
+        self.schedule_next_start(workload, now);
     }
 
     pub(crate) fn flow_records(&self) -> &FlowRecords {
@@ -484,8 +482,8 @@ impl Traffic {
 
     /// The records, with running flows in their state at `now`.
     pub(crate) fn flow_records_at(&mut self, now: Time) -> &FlowRecords {
-        self.count_bytes_under_way_within_servers(now);
-        self.records.set_end_of_running_flows(now);
+        self.count_bytes_within_servers(now);
+        self.records.end_running_flows(now);
         &self.records
     }
 
@@ -494,11 +492,11 @@ impl Traffic {
     }
 
     /// Flows started and flows finished so far.
-    pub(crate) fn started_and_finished_flow_counts(&self) -> (u64, u64) {
+    pub(crate) fn flow_counts(&self) -> (u64, u64) {
         (self.records.len() as u64, self.finished)
     }
 
-    pub(crate) fn workload_by_index(&self, index: usize) -> &dyn Workload {
+    pub(crate) fn workload(&self, index: usize) -> &dyn Workload {
         self.workloads[index].as_ref()
     }
 

@@ -26,11 +26,11 @@ impl Traffic {
     ) {
         let spec = self.records.flow_record(flow).spec;
         let count = self.plan.settings.subflows(spec.transport);
-        let record = FlowRecord::new_at_flow_start(spec, Span::ZERO, now);
+        let record = FlowRecord::new(spec, Span::ZERO, now);
         let parts = self.records.push_parts(flow, &vec![record; count as usize]);
         let mappings = parts.clone().map(|_| Default::default()).collect();
         let role = MultipathRole::Connection { first_part: parts.start, mappings };
-        self.open_both_endpoints_of_flow(flow, ports, exchanges, &role, now);
+        self.open_both_endpoints(flow, ports, exchanges, &role, now);
         for part in parts.clone() {
             let ports = self.ports_of_flow(&spec, part, None);
             let [way, back] = ports.ways();
@@ -45,7 +45,7 @@ impl Traffic {
                 operation: None,
             };
             let role = MultipathRole::Subflow { of: flow, is_first: part == parts.start };
-            self.open_both_endpoints_of_flow(part, &ports, [nothing; 2], &role, now);
+            self.open_both_endpoints(part, &ports, [nothing; 2], &role, now);
         }
     }
 }

@@ -34,10 +34,10 @@ impl Traffic {
         // The flow reacts to a report that the application has just received.
         spec.start = spec.start.max(now);
         if self.goes_within_server(&spec) {
-            self.open_flow_within_server(&spec, now);
+            self.open_within_server(&spec, now);
             return;
         }
-        if let Some(pairs) = self.plan.settings.queue_pairs_of_flow(&spec) {
+        if let Some(pairs) = self.plan.settings.flow_queue_pairs(&spec) {
             self.open_bundle(spec, pairs, false, now);
             return;
         }
@@ -50,11 +50,11 @@ impl Traffic {
         };
         let sends_datagrams = self.transport_uses_datagrams(spec.transport);
         let ideal =
-            if sends_datagrams { Span::ZERO } else { self.ideal.ideal_time_of_ways(&spec, ports.nodes) };
-        self.records.push_flow_record(&FlowRecord::new_at_flow_start(spec, ideal, now));
+            if sends_datagrams { Span::ZERO } else { self.ideal.ideal_fct_by_ways(&spec, ports.nodes) };
+        self.records.push(&FlowRecord::new(spec, ideal, now));
         self.new_hosts.push(ports.nodes.map(|[leaves, _]| leaves));
         self.active += 1;
-        self.register_start_of_job_flow(flow);
+        self.register_flow_start(flow);
         let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
         // The source expects a reply, if there is one; the destination expects the request or all data.
         let (reply_delay, idle, operation) = (spec.reply_delay, Span::ZERO, spec.operation);
@@ -77,7 +77,7 @@ impl Traffic {
             },
         ];
         if let Some(opener) = kept {
-            self.continue_on_kept_connection(opener, exchanges, now);
+            self.continue_on_connection(opener, exchanges, now);
             return;
         }
         if let Some(kept) = spec.kept.filter(|kept| !kept.last) {
@@ -90,7 +90,7 @@ impl Traffic {
             self.open_multipath(flow, &ports, exchanges, now);
             return;
         }
-        self.open_both_endpoints_of_flow(flow, &ports, exchanges, &MultipathRole::None, now);
+        self.open_both_endpoints(flow, &ports, exchanges, &MultipathRole::None, now);
     }
 
     /// Stops a long flow at `at`.
@@ -104,12 +104,12 @@ impl Traffic {
             return PortsOfFlow { nodes: open.ports, turns: open.turns, loads: open.loads };
         }
         let hosts = [0, 1].map(|side| hosts_of_side(spec, side));
-        let kind = self.kind_of_flow(spec);
+        let kind = self.flow_kind(spec);
         let loads = [true, spec.reply > 0 || spec.kept.is_some()];
         let Some(host_ports) = &mut self.host_ports else {
             return PortsOfFlow { nodes: hosts, turns: [0; 2], loads };
         };
-        let turns = host_ports.turns_of_new_flow(hosts[0], kind);
+        let turns = host_ports.assign_turns(hosts[0], kind);
         let nodes = [0, 1].map(|side| {
             let ends = FlowEnds { hosts: hosts[side], flow, forward: side == 0, kind };
             let nodes = host_ports.choose(&ends, turns[side], &self.routes);
@@ -128,7 +128,7 @@ impl Traffic {
         if follows_links && self.vlans.is_none() { self.routes.distance(from, to) } else { 0 }
     }
 
-    pub(super) fn open_both_endpoints_of_flow(
+    pub(super) fn open_both_endpoints(
         &mut self,
         flow: u32,
         ports: &PortsOfFlow,
@@ -153,7 +153,7 @@ impl Traffic {
             last_loss: Time::ZERO,
         };
         let links = self.target_links(&spec, ports.nodes[0]);
-        let kind = self.kind_of_flow(&spec);
+        let kind = self.flow_kind(&spec);
         let mut orders = Vec::with_capacity(2);
         for (side, exchange) in (0..).zip(exchanges) {
             let ends = ports.nodes[side as usize];
@@ -162,12 +162,12 @@ impl Traffic {
             let silent =
                 sends_datagrams && side == 1 || matches!(multipath, MultipathRole::Connection { .. });
             let way = FlowEnds { hosts: hosts_of_side(&spec, side as usize), flow, forward: side == 0, kind };
-            let route = if silent { u32::MAX } else { self.find_ecmp_path_and_add_row(ends, &way) };
-            let ways = if silent { Vec::new() } else { self.add_ways_of_packets(&way) };
+            let route = if silent { u32::MAX } else { self.add_ecmp_row(ends, &way) };
+            let ways = if silent { Vec::new() } else { self.add_packet_ways(&way) };
             open.ways[side as usize].clone_from(&ways);
             let sends_data = side == 0 || spec.reply > 0;
             let picked = match &mut self.vlans {
-                Some(vlans) if !silent => vlans.pick_vlan_for_endpoint(ends, class, sends_data),
+                Some(vlans) if !silent => vlans.pick(ends, class, sends_data),
                 _ => PickedVlanAndClass { vlan: 0, class, among: Box::default() },
             };
             open.routes[side as usize] = route;
@@ -187,12 +187,12 @@ impl Traffic {
         }
         self.open.insert(flow, open);
         for (side, order) in (0..).zip(orders) {
-            self.send_endpoint_order(flow * 2 + side, order, now);
+            self.send_order(flow * 2 + side, order, now);
         }
     }
 
     /// The next exchange on a connection that flow `opener` opened.
-    pub(super) fn continue_on_kept_connection(
+    pub(super) fn continue_on_connection(
         &mut self,
         opener: u32,
         exchanges: [EndpointExchange; 2],
@@ -207,11 +207,11 @@ impl Traffic {
             self.stop_keeping_connection(opener);
         }
         for (side, exchange) in (0..).zip(exchanges) {
-            self.send_endpoint_order(opener * 2 + side, EndpointOrder::Continue(exchange), now);
+            self.send_order(opener * 2 + side, EndpointOrder::Continue(exchange), now);
         }
     }
 
-    pub(super) fn send_workload_message(&mut self, workload: u16, message: &ApplicationMessage, now: Time) {
+    pub(super) fn send_message(&mut self, workload: u16, message: &ApplicationMessage, now: Time) {
         if self.sent_within_server(workload, message, now) {
             return;
         }
@@ -225,7 +225,7 @@ impl Traffic {
             let add = |FlowRecord { spec, .. }: &mut FlowRecord| {
                 *(if side == 0 { &mut spec.size } else { &mut spec.reply }) += bytes;
             };
-            self.records.update_flow_record(flow, add);
+            self.records.update(flow, add);
         }
         if self.bundles.contains_key(&flow) {
             self.send_over_bundle(flow, side, message, now);
@@ -233,8 +233,8 @@ impl Traffic {
         }
         let notify = message.notify.then_some(token);
         let write = EndpointOrder::Write { bytes, token: notify, written: opener.is_none() };
-        self.send_endpoint_order(flow * 2 + side, write, now);
-        self.send_endpoint_order(flow * 2 + (1 - side), EndpointOrder::Await { bytes, token }, now);
+        self.send_order(flow * 2 + side, write, now);
+        self.send_order(flow * 2 + (1 - side), EndpointOrder::Await { bytes, token }, now);
     }
 
     /// Opens a connection for messages between two hosts, with the first message.
@@ -257,7 +257,7 @@ impl Traffic {
             None => self.open_flow(spec, now),
         }
         // Its duration depends on the application, so it has no ideal time.
-        self.records.update_flow_record(flow, |record| record.ideal = Span::ZERO);
+        self.records.update(flow, |record| record.ideal = Span::ZERO);
         flow
     }
 }

@@ -55,7 +55,7 @@ impl Traffic {
         now: Time,
     ) {
         let flow = self.records.len() as u32;
-        self.records.push_flow_record(&FlowRecord::new_at_flow_start(spec, Span::ZERO, now));
+        self.records.push(&FlowRecord::new(spec, Span::ZERO, now));
         self.new_hosts.push([spec.source, spec.destination]);
         self.active += 1;
         let sizes = settings.parts(spec.size, 0);
@@ -65,8 +65,7 @@ impl Traffic {
             // A short message needs fewer.
             sizes.into_iter().filter(|size| *size > 0).collect()
         };
-        let of_part =
-            |size: &u64| FlowRecord::new_at_flow_start(FlowSpec { size: *size, ..spec }, Span::ZERO, now);
+        let of_part = |size: &u64| FlowRecord::new(FlowSpec { size: *size, ..spec }, Span::ZERO, now);
         let parts = self.records.push_parts(flow, &sizes.iter().map(of_part).collect::<Vec<_>>());
         let count = sizes.len() as u32;
         let (turns, arriving, leaving) = Default::default();
@@ -85,7 +84,7 @@ impl Traffic {
             ways.push((self.open_part(part, &FlowSpec { size, ..spec }, now), size));
         }
         let ideal = if carries_messages { Span::ZERO } else { self.ideal_of_parts(&spec, &ways) };
-        self.records.update_flow_record(flow, |record| record.ideal = ideal);
+        self.records.update(flow, |record| record.ideal = ideal);
         if let Some(kept) = spec.kept.filter(|kept| !kept.last) {
             self.kept.insert((spec.workload, kept.number), flow);
         }
@@ -109,7 +108,7 @@ impl Traffic {
         let exchanges = [exchange, EndpointExchange { writes: 0, expects, ..exchange }];
         let [way, back] = ports.ways();
         self.new_hosts_of_parts.push([way[0], back[0]]);
-        self.open_both_endpoints_of_flow(part, &ports, exchanges, &MultipathRole::None, now);
+        self.open_both_endpoints(part, &ports, exchanges, &MultipathRole::None, now);
         way
     }
 
@@ -118,7 +117,7 @@ impl Traffic {
         let of_port = |side: usize, port: NodeId| {
             let (ways, sizes): (Vec<[NodeId; 2]>, Vec<u64>) =
                 ways.iter().filter(|(way, _)| way[side] == port).copied().unzip();
-            self.ideal.ideal_time_of_parts(spec, &ways, &sizes)
+            self.ideal.time_of_parts(spec, &ways, &sizes)
         };
         let ports: BTreeSet<(usize, NodeId)> =
             ways.iter().flat_map(|(way, _)| [(0, way[0]), (1, way[1])]).collect();
@@ -139,8 +138,8 @@ impl Traffic {
         }
         for (part, bytes) in bundle.parts.clone().zip(sizes).filter(|(_, bytes)| *bytes > 0) {
             let write = EndpointOrder::Write { bytes, token: notify.then_some(token), written: false };
-            self.send_endpoint_order(part * 2 + side, write, now);
-            self.send_endpoint_order(part * 2 + (1 - side), EndpointOrder::Await { bytes, token }, now);
+            self.send_order(part * 2 + side, write, now);
+            self.send_order(part * 2 + (1 - side), EndpointOrder::Await { bytes, token }, now);
         }
     }
 
@@ -154,8 +153,7 @@ impl Traffic {
 
     /// One of several queue pairs has brought its part to an end. The first failure is one of the flow.
     pub(super) fn end_part(&mut self, part: u32, status: FlowStatus, at: Time) {
-        let was =
-            self.records.update_flow_record(part, |record| std::mem::replace(&mut record.status, status));
+        let was = self.records.update(part, |record| std::mem::replace(&mut record.status, status));
         let flow = self.records.flow_of(part);
         let Some(bundle) = self.bundles.get_mut(&flow).filter(|_| was == FlowStatus::Running) else { return };
         bundle.incomplete -= 1;

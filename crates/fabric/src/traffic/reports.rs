@@ -15,7 +15,7 @@ pub(super) struct EndpointReportDelayLine {
 
 impl EndpointReportDelayLine {
     /// An empty list with this delay.
-    pub(super) fn new_with_delay(delay: Span) -> EndpointReportDelayLine {
+    pub(super) fn new(delay: Span) -> EndpointReportDelayLine {
         EndpointReportDelayLine { delay, list: VecDeque::new(), learnt: 0 }
     }
 
@@ -25,7 +25,7 @@ impl EndpointReportDelayLine {
     }
 
     /// Appends a report that is no earlier than the previous ones.
-    pub(super) fn push_report(&mut self, report: EndpointReport) {
+    pub(super) fn push(&mut self, report: EndpointReport) {
         debug_assert!(
             self.list.back().is_none_or(|last| last.at <= report.at),
             "reports come in the order of time"
@@ -34,7 +34,7 @@ impl EndpointReportDelayLine {
     }
 
     /// Takes a report that is due at `now`, and whether it is in the records already.
-    pub(super) fn take_due_report(&mut self, now: Time) -> Option<(EndpointReport, bool)> {
+    pub(super) fn take_due(&mut self, now: Time) -> Option<(EndpointReport, bool)> {
         if self.next_report_time()? != now {
             return None;
         }
@@ -45,7 +45,7 @@ impl EndpointReportDelayLine {
     }
 
     /// The reports that are not in the records yet, each with its due time; marks them as recorded.
-    pub(super) fn take_unrecorded_reports(&mut self) -> impl Iterator<Item = (Time, EndpointReport)> {
+    pub(super) fn take_unrecorded(&mut self) -> impl Iterator<Item = (Time, EndpointReport)> {
         let learnt = std::mem::replace(&mut self.learnt, self.list.len());
         self.list.iter().skip(learnt).map(|report| (report.at + self.delay, *report))
     }

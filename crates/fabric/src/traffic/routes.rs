@@ -14,32 +14,32 @@ use std::sync::Arc;
 
 impl Traffic {
     /// The ECMP path of a flow between two ports; the destination node if switches look up next hops.
-    pub(crate) fn find_ecmp_path_and_add_row(&mut self, ports: [NodeId; 2], ends: &FlowEnds) -> u32 {
+    pub(crate) fn add_ecmp_row(&mut self, ports: [NodeId; 2], ends: &FlowEnds) -> u32 {
         if !self.rows.packets_carry_paths() {
             return ports[1].0;
         }
         let path = self.find_path_row(ports, ends);
-        self.rows.add_path_row(path)
+        self.rows.add_row(path)
     }
 
     /// The ways that packets of one side take in turn, with rows for their paths; empty if all take the same.
-    pub(super) fn add_ways_of_packets(&mut self, ends: &FlowEnds) -> Vec<PacketWay> {
+    pub(super) fn add_packet_ways(&mut self, ends: &FlowEnds) -> Vec<PacketWay> {
         let Some(host_ports) = &self.host_ports else { return Vec::new() };
-        let ways = host_ports.ways_of_packets(ends, &self.routes);
-        let way = |ports| PacketWay { ports, route: self.find_ecmp_path_and_add_row(ports, ends) };
+        let ways = host_ports.packet_ways(ends, &self.routes);
+        let way = |ports| PacketWay { ports, route: self.add_ecmp_row(ports, ends) };
         ways.into_iter().map(way).collect()
     }
 
     /// The same for frames of programs in a kernel; `choice` stands for the number of a flow.
-    pub(crate) fn find_path_of_programs_and_add_row(&mut self, hosts: [NodeId; 2], choice: u32) -> u32 {
+    pub(crate) fn add_program_row(&mut self, hosts: [NodeId; 2], choice: u32) -> u32 {
         let ends = FlowEnds { hosts, flow: choice, forward: true, kind: FlowKind::Tcp };
-        self.find_ecmp_path_and_add_row(hosts, &ends)
+        self.add_ecmp_row(hosts, &ends)
     }
 
     /// Frees rows that no sender uses any more.
-    pub(crate) fn retire_path_rows_without_sender(&mut self, rows: impl Iterator<Item = u32>, now: Time) {
+    pub(crate) fn retire_rows(&mut self, rows: impl Iterator<Item = u32>, now: Time) {
         if self.rows.packets_carry_paths() {
-            rows.for_each(|row| self.rows.schedule_path_row_retirement(row, now));
+            rows.for_each(|row| self.rows.schedule_retirement(row, now));
         }
     }
 
@@ -84,7 +84,7 @@ impl Traffic {
     }
 
     /// By switch and its equal next hops: the number of flows that take each; flows whose path is not known are left out.
-    pub(crate) fn flows_by_equal_next_hop(&self) -> BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> {
+    pub(crate) fn flows_by_next_hop(&self) -> BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> {
         let mut flows: BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> = BTreeMap::new();
         for carrier in self.records.all_carriers() {
             let path = self.path_of_carrier(carrier).unwrap_or_default();
@@ -104,12 +104,7 @@ impl Traffic {
 
     fn ends_of_side(&self, flow: u32, side: usize) -> FlowEnds {
         let spec = self.records.flow_record(flow).spec;
-        FlowEnds {
-            hosts: hosts_of_side(&spec, side),
-            flow,
-            forward: side == 0,
-            kind: self.kind_of_flow(&spec),
-        }
+        FlowEnds { hosts: hosts_of_side(&spec, side), flow, forward: side == 0, kind: self.flow_kind(&spec) }
     }
 
     /// The ports that the data of a flow cross; `None` if it has several queue pairs, switches look up next hops, or ports of hosts are no longer
@@ -147,12 +142,7 @@ impl Traffic {
     }
 
     /// A host has noticed whether the link of one of its ports is down: its flows move.
-    pub(crate) fn on_host_port_noticed(
-        &mut self,
-        port: NodeId,
-        is_down: bool,
-        now: Time,
-    ) -> Vec<EndpointReroute> {
+    pub(crate) fn on_port_noticed(&mut self, port: NodeId, is_down: bool, now: Time) -> Vec<EndpointReroute> {
         self.host_ports.iter_mut().for_each(|ports| ports.set_given_up(port, is_down));
         self.reroute_open_flows(now)
     }
@@ -193,11 +183,11 @@ impl Traffic {
         }
         if self.rows.packets_carry_paths() {
             let path = self.find_path_row(ports, &ends);
-            if ports == before && self.rows.path_row_equals(state.routes[side], &path) {
+            if ports == before && self.rows.row_equals(state.routes[side], &path) {
                 return None;
             }
-            self.rows.schedule_path_row_retirement(state.routes[side], now);
-            state.routes[side] = self.rows.add_path_row(path);
+            self.rows.schedule_retirement(state.routes[side], now);
+            state.routes[side] = self.rows.add_row(path);
         } else if ports == before {
             return None;
         } else {
@@ -227,8 +217,8 @@ impl Traffic {
         let holder = state.ports[side][0];
         let before = std::mem::take(&mut state.ways[side]);
         let stale = before.iter().map(|way| way.route).chain([state.routes[side]]);
-        self.retire_path_rows_without_sender(stale, now);
-        let (route, ways) = (self.find_ecmp_path_and_add_row(ports, ends), self.add_ways_of_packets(ends));
+        self.retire_rows(stale, now);
+        let (route, ways) = (self.add_ecmp_row(ports, ends), self.add_packet_ways(ends));
         (state.routes[side], state.ports[side]) = (route, ports);
         state.ways[side].clone_from(&ways);
         let endpoint_key = ends.flow * 2 + side as u32;
@@ -247,9 +237,9 @@ impl Traffic {
         let vlans = self.vlans.as_mut()?;
         let counted = state.vlans[side].take();
         if let Some(vlan) = counted {
-            vlans.remove_flow_load_from_links(vlan, before);
+            vlans.remove_load(vlan, before);
         }
-        let picked = vlans.pick_vlan_for_endpoint(state.ports[side], class, counted.is_some());
+        let picked = vlans.pick(state.ports[side], class, counted.is_some());
         state.vlans[side] = counted.map(|_| picked.vlan);
         Some(picked)
     }

@@ -112,18 +112,18 @@ impl Traffic {
         self.within_servers.as_ref().map(|within| &within.throughput)
     }
 
-    pub(super) fn open_flow_within_server(&mut self, spec: &FlowSpec, now: Time) {
-        let flow = self.record_flow_within_server(spec, now);
+    pub(super) fn open_within_server(&mut self, spec: &FlowSpec, now: Time) {
+        let flow = self.record_within_server(spec, now);
         if let Some(stop) = spec.stop {
             self.stops.push(Reverse((stop.max(now), flow)));
         }
         self.push_piece(flow * 2, Piece { bytes: spec.size, token: Load::Request }, now);
     }
 
-    fn record_flow_within_server(&mut self, spec: &FlowSpec, now: Time) -> u32 {
+    fn record_within_server(&mut self, spec: &FlowSpec, now: Time) -> u32 {
         let flow = self.records.len() as u32;
-        let ideal = self.ideal.ideal_flow_completion_time(spec);
-        self.records.push_flow_record(&FlowRecord::new_at_flow_start(*spec, ideal, now));
+        let ideal = self.ideal.ideal_fct(spec);
+        self.records.push(&FlowRecord::new(*spec, ideal, now));
         self.new_hosts.push([spec.source, spec.destination]);
         self.active += 1;
         flow
@@ -143,13 +143,13 @@ impl Traffic {
             return false;
         }
         let flow = self.kept.get(&(workload, connection)).copied().unwrap_or_else(|| {
-            let flow = self.record_flow_within_server(&spec, now);
+            let flow = self.record_within_server(&spec, now);
             // Its duration depends on the application, so it has no ideal time.
-            self.records.update_flow_record(flow, |record| record.ideal = Span::ZERO);
+            self.records.update(flow, |record| record.ideal = Span::ZERO);
             self.kept.insert((workload, connection), flow);
             flow
         });
-        let is_forward = self.records.update_flow_record(flow, |FlowRecord { spec, .. }| {
+        let is_forward = self.records.update(flow, |FlowRecord { spec, .. }| {
             let is_forward = spec.source == from;
             *(if is_forward { &mut spec.size } else { &mut spec.reply }) += bytes;
             is_forward
@@ -184,7 +184,7 @@ impl Traffic {
         while let Some(within) = &mut self.within_servers {
             let due = within.events.first_entry().filter(|entry| entry.key().0 == now);
             let Some((key, event)) = due.map(OccupiedEntry::remove) else { return };
-            self.on_event_within_server(key, event, now);
+            self.on_server_event(key, event, now);
         }
     }
 
@@ -200,10 +200,10 @@ impl Traffic {
             let is_answered = self.closed_loop[usize::from(spec.workload)];
             let reaction = if is_answered { self.answered.delay } else { Span::ZERO };
             let arrival = now + latency;
-            within.tally.add_event_hash(arrival, u64::from(key));
+            within.tally.add_event(arrival, u64::from(key));
             within.ends += 1;
             let before = within.counted.get(&key).copied().unwrap_or(0);
-            within.throughput.add_goodput_bytes(spec.workload, piece.bytes - before, arrival);
+            within.throughput.add_goodput(spec.workload, piece.bytes - before, arrival);
             let reacts = match piece.token {
                 Load::Request if spec.reply > 0 => Span::ZERO,
                 _ => reaction,
@@ -221,7 +221,7 @@ impl Traffic {
         within.ended = ended;
     }
 
-    fn on_event_within_server(&mut self, key: u32, event: Event, now: Time) {
+    fn on_server_event(&mut self, key: u32, event: Event, now: Time) {
         let flow = key / 2;
         let spec = self.records.flow_record(flow).spec;
         let workload = usize::from(spec.workload);
@@ -232,7 +232,7 @@ impl Traffic {
             }
             Event::Sent { token } => self.workloads[workload].on_message_sent(token, now),
             Event::Arrived { load, bytes } => {
-                self.records.update_flow_record(flow, |record| record.delivered += bytes);
+                self.records.update(flow, |record| record.delivered += bytes);
                 let reaction = if self.closed_loop[workload] { self.answered.delay } else { Span::ZERO };
                 match load {
                     Load::Message { token, .. } => self.workloads[workload].on_message_delivered(token, now),
@@ -247,32 +247,32 @@ impl Traffic {
                 }
             }
         }
-        self.send_messages_of_workload(spec.workload, now);
-        self.schedule_next_workload_start(spec.workload, now);
+        self.send_messages(spec.workload, now);
+        self.schedule_next_start(spec.workload, now);
     }
 
     /// Stops a long flow.
-    pub(super) fn stop_flow_within_server(&mut self, flow: u32, now: Time) {
+    pub(super) fn stop_within_server(&mut self, flow: u32, now: Time) {
         let Some(within) = &mut self.within_servers else { return };
         let sent = within.close(flow * 2, now) + within.close(flow * 2 + 1, now);
         let workload = self.records.flow_record(flow).spec.workload;
-        within.throughput.add_goodput_bytes(workload, sent, now);
-        self.records.update_flow_record(flow, |record| record.delivered += sent);
+        within.throughput.add_goodput(workload, sent, now);
+        self.records.update(flow, |record| record.delivered += sent);
         self.end_flow(flow, FlowStatus::Stopped, now);
-        self.schedule_next_workload_start(workload, now);
+        self.schedule_next_start(workload, now);
     }
 
     /// Counts what has left so far of pieces under way, for records of a run that ends now.
-    pub(super) fn count_bytes_under_way_within_servers(&mut self, now: Time) {
+    pub(super) fn count_bytes_within_servers(&mut self, now: Time) {
         let Some(within) = &mut self.within_servers else { return };
         for (key, transfer) in &within.transfers {
             let sent = within.links.sent_of_first(*transfer, now);
             let before = within.counted.insert(*key, sent).unwrap_or(0);
-            let workload = self.records.update_flow_record(key / 2, |record| {
+            let workload = self.records.update(key / 2, |record| {
                 record.delivered += sent - before;
                 record.spec.workload
             });
-            within.throughput.add_goodput_bytes(workload, sent - before, now);
+            within.throughput.add_goodput(workload, sent - before, now);
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::frame::Packet;
 use crate::frame::path_tag::PathTag;
-use pauseframe_engine::memory::prefetch_destination_of_push;
+use pauseframe_engine::memory::prefetch_push_slot;
 use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_transport::TcpOptions;
 use pauseframe_units::{PortId, Time};
@@ -35,20 +35,20 @@ const OUTBOX_PREFETCH_DISTANCE: usize = 8;
 
 impl CrossPartitionFrameBuffer {
     #[inline]
-    pub(super) fn push_cross_partition_frame(&mut self, port: PortId, packet: Packet) {
-        prefetch_destination_of_push(&self.ports, 2 * OUTBOX_PREFETCH_DISTANCE);
-        prefetch_destination_of_push(&self.packets, OUTBOX_PREFETCH_DISTANCE);
+    pub(super) fn push(&mut self, port: PortId, packet: Packet) {
+        prefetch_push_slot(&self.ports, 2 * OUTBOX_PREFETCH_DISTANCE);
+        prefetch_push_slot(&self.packets, OUTBOX_PREFETCH_DISTANCE);
         self.ports.push(port);
         self.packets.push(packet);
     }
 
     /// Prefetches the first slots.
-    fn prefetch_first_buffer_entries(&self) {
-        prefetch_destination_of_push(&self.ports, 0);
-        (0..OUTBOX_PREFETCH_DISTANCE).for_each(|place| prefetch_destination_of_push(&self.packets, place));
+    fn prefetch_first(&self) {
+        prefetch_push_slot(&self.ports, 0);
+        (0..OUTBOX_PREFETCH_DISTANCE).for_each(|place| prefetch_push_slot(&self.packets, place));
     }
 
-    pub(super) fn clear_cross_partition_frames(&mut self) {
+    pub(super) fn clear(&mut self) {
         let CrossPartitionFrameBuffer { ports, packets, options, telemetries, path_tags, written } = self;
         ports.clear();
         packets.clear();
@@ -78,27 +78,27 @@ impl PartitionOutboxes {
 
     /// Prefetches outbox slots at the start of a window.
     pub(crate) fn prefetch_outboxes(&self) {
-        self.outboxes.iter().for_each(CrossPartitionFrameBuffer::prefetch_first_buffer_entries);
+        self.outboxes.iter().for_each(CrossPartitionFrameBuffer::prefetch_first);
     }
 
     /// The outbox for a frame that arrives in partition `to` at `at`.
-    pub(super) fn outbox_for_frame_arrival(&mut self, to: u16, at: Time) -> &mut CrossPartitionFrameBuffer {
+    pub(super) fn outbox_for_arrival(&mut self, to: u16, at: Time) -> &mut CrossPartitionFrameBuffer {
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
         &mut self.outboxes[usize::from(to)]
     }
 
     /// The outbox of a partition, to be swapped for an empty one.
-    pub(crate) fn outbox_to_partition(&mut self, to: usize) -> &mut CrossPartitionFrameBuffer {
+    pub(crate) fn outbox_to(&mut self, to: usize) -> &mut CrossPartitionFrameBuffer {
         &mut self.outboxes[to]
     }
 
     /// Takes the earliest arrival among the frames that have left.
-    pub(crate) fn take_first_remote_arrival_time(&mut self) -> Option<Time> {
+    pub(crate) fn take_first_arrival(&mut self) -> Option<Time> {
         self.first.take()
     }
 
     /// Number of local copies of frames that have left, one per cross-partition link.
-    pub(crate) fn local_frame_copy_count(&self) -> usize {
+    pub(crate) fn local_copy_count(&self) -> usize {
         self.cut
     }
 }

@@ -1,7 +1,7 @@
 //! Packet capture on links. Nothing in the simulation reads captures back.
 
 use crate::context::Context;
-use crate::external::mark_ce_in_ipv4_frame;
+use crate::external::mark_ce;
 use crate::frame::{CompactTcpSegment, FrameBytes, FrameContent, Packet, PacketId, RdmaFrame};
 use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
@@ -123,16 +123,16 @@ impl FrameCapture {
         FrameCapture { wanted, left: limit, ..FrameCapture::default() }
     }
 
-    pub(super) fn is_frame_capture_enabled(&self) -> bool {
+    pub(super) fn is_enabled(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    pub(crate) fn was_packet_captured(&self, index: PacketId) -> bool {
+    pub(crate) fn was_captured(&self, index: PacketId) -> bool {
         self.written.get(index.0 as usize) == Some(&true)
     }
 
-    pub(crate) fn set_packet_captured(&mut self, index: PacketId, written: bool) {
-        if self.is_frame_capture_enabled() {
+    pub(crate) fn set_captured(&mut self, index: PacketId, written: bool) {
+        if self.is_enabled() {
             let place = index.0 as usize;
             if place >= self.written.len() {
                 self.written.resize(place + 1, false);
@@ -144,24 +144,24 @@ impl FrameCapture {
     /// Captures a frame that goes on the wire of `port`, if that port is captured.
     pub(super) fn capture_frame(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) {
         let is_control = matches!(ctx.packets[index].content, FrameContent::PathControl(_));
-        if !self.is_frame_capture_enabled() || self.left == 0 || is_control {
+        if !self.is_enabled() || self.left == 0 || is_control {
             return;
         }
-        let first = self.check_and_record_first_captured_hop(port, at_host, index, ctx);
+        let first = self.record_first_hop(port, at_host, index, ctx);
         if !self.wanted[port.0 as usize] || (!first && self.once) {
             return;
         }
         self.left -= 1;
         let packet = ctx.packets[index];
         let segment = match &packet.content {
-            FrameContent::Segment(carried) => ctx.packets.unpack_tcp_segment(carried),
+            FrameContent::Segment(carried) => ctx.packets.unpack_segment(carried),
             _ => Segment::default(),
         };
         let bytes = match packet.content {
             FrameContent::Foreign { bytes, ecn, .. } => {
                 let mut bytes = ctx.packets.frame_bytes(bytes).clone();
                 if ecn == EcnCodepoint::Ce {
-                    mark_ce_in_ipv4_frame(&mut bytes);
+                    mark_ce(&mut bytes);
                 }
                 bytes
             }
@@ -171,13 +171,7 @@ impl FrameCapture {
     }
 
     /// Whether this is the first captured port on the path of a packet.
-    fn check_and_record_first_captured_hop(
-        &mut self,
-        port: PortId,
-        at_host: bool,
-        index: PacketId,
-        ctx: &Context,
-    ) -> bool {
+    fn record_first_hop(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) -> bool {
         let packet = &ctx.packets[index];
         // A packet starts at a NIC. A CNM starts at its switch and has no ingress port.
         let begins = match packet.content {
@@ -185,24 +179,20 @@ impl FrameCapture {
             _ => at_host,
         };
         let is_pause = matches!(packet.content, FrameContent::Pause { .. });
-        let first = begins || is_pause || !self.was_packet_captured(index);
+        let first = begins || is_pause || !self.was_captured(index);
         let written = self.wanted[port.0 as usize] || !first;
-        self.set_packet_captured(index, written);
+        self.set_captured(index, written);
         first
     }
 }
 
 impl RawCapturedFrame {
     /// Decodes the frame for writers of captures.
-    pub(crate) fn decode_captured_frame(&self, plan: &NetworkPlan, records: &FlowRecords) -> CapturedFrame {
-        CapturedFrame {
-            time: self.time,
-            port: self.port,
-            content: self.decode_captured_content(plan, records),
-        }
+    pub(crate) fn decode(&self, plan: &NetworkPlan, records: &FlowRecords) -> CapturedFrame {
+        CapturedFrame { time: self.time, port: self.port, content: self.decode_content(plan, records) }
     }
 
-    fn decode_captured_content(&self, plan: &NetworkPlan, records: &FlowRecords) -> CapturedFrameContent {
+    fn decode_content(&self, plan: &NetworkPlan, records: &FlowRecords) -> CapturedFrameContent {
         let packet = &self.packet;
         let priority = plan.priorities[usize::from(packet.class)];
         let vlans = plan.settings.vlans.as_ref();

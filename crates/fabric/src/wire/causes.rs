@@ -8,31 +8,26 @@ use pauseframe_units::PortId;
 impl<'n> BorrowedNodePorts<'n> {
     /// Records a pause request, first or repeated.
     pub(super) fn record_pause_request(&self, port: PortToken, class: u8, ctx: &mut Context) {
-        if !ctx.notes.is_recording_pauses() {
+        if !ctx.notes.is_recording() {
             return;
         }
-        let fullest = if ctx.notes.records_fullest_queue() {
-            self.find_fullest_egress_with_packets_from(port, class, ctx)
-        } else {
-            None
-        };
-        let what = PauseChangeKind::PauseRequested {
-            fullest,
-            parents: self.numbers_of_causing_pauses(port, class, ctx),
-        };
+        let fullest =
+            if ctx.notes.records_fullest_queue() { self.find_fullest_egress(port, class, ctx) } else { None };
+        let what =
+            PauseChangeKind::PauseRequested { fullest, parents: self.causing_pauses(port, class, ctx) };
         ctx.notes.list.push(PauseChange {
             at: ctx.now(),
-            slot: port.ingress_queue_token(class, &ctx.hot).slot_id(),
+            slot: port.ingress_token(class, &ctx.hot).slot_id(),
             what,
         });
     }
 
     /// The pauses at egress queues of the switch that hold packets from `port`.
-    fn numbers_of_causing_pauses(&self, port: PortToken, class: u8, ctx: &Context) -> Vec<PauseNumber> {
+    fn causing_pauses(&self, port: PortToken, class: u8, ctx: &Context) -> Vec<PauseNumber> {
         let mut causes = Vec::new();
-        for egress in self.all_ports_of_node(port, ctx) {
-            let slot = egress.egress_queue_token(class, &ctx.hot);
-            let Some((count @ 1.., end)) = ctx.notes.last_pause_number_and_end(slot.slot_id()) else {
+        for egress in self.node_ports(port, ctx) {
+            let slot = egress.egress_token(class, &ctx.hot);
+            let Some((count @ 1.., end)) = ctx.notes.last_pause(slot.slot_id()) else {
                 continue;
             };
             let held = self.egress_queue(slot).queue.iter(&ctx.packets);
@@ -46,15 +41,9 @@ impl<'n> BorrowedNodePorts<'n> {
     }
 
     /// The egress queue of the switch that holds most bytes from `port` in `class`.
-    fn find_fullest_egress_with_packets_from(
-        &self,
-        port: PortToken,
-        class: u8,
-        ctx: &Context,
-    ) -> Option<PortId> {
+    fn find_fullest_egress(&self, port: PortToken, class: u8, ctx: &Context) -> Option<PortId> {
         let held = |egress: PortToken| -> u64 {
-            let slots =
-                (0..ctx.plan.priorities.len() as u8).map(|out| egress.egress_queue_token(out, &ctx.hot));
+            let slots = (0..ctx.plan.priorities.len() as u8).map(|out| egress.egress_token(out, &ctx.hot));
             let waiting = slots.flat_map(|slot| self.egress_queue(slot).queue.iter(&ctx.packets));
             let came = |index| {
                 let packet = &ctx.packets[index];
@@ -63,13 +52,13 @@ impl<'n> BorrowedNodePorts<'n> {
             };
             waiting.map(came).sum()
         };
-        let egresses = self.all_ports_of_node(port, ctx);
+        let egresses = self.node_ports(port, ctx);
         let held = egresses.map(|egress| (held(egress), egress.port_id())).filter(|(bytes, _)| *bytes > 0);
         held.max_by_key(|(bytes, egress)| (*bytes, std::cmp::Reverse(*egress))).map(|(_, egress)| egress)
     }
 
     /// All ports of the node, including `port`.
-    fn all_ports_of_node(&self, port: PortToken, ctx: &Context) -> impl Iterator<Item = PortToken<'n>> {
+    fn node_ports(&self, port: PortToken, ctx: &Context) -> impl Iterator<Item = PortToken<'n>> {
         let topology = &ctx.plan.topology;
         topology.nodes()[topology.owner(port.port_id())].ports.iter().map(|port| self.port_token(*port, ctx))
     }

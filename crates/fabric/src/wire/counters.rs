@@ -75,7 +75,7 @@ pub(crate) struct QueueCounters {
 
 impl QueueCounters {
     /// Adds the counts of another partition: a receiver counts some losses of the sending port.
-    pub(crate) fn merge_queue_counters(mut self, other: &QueueCounters) -> QueueCounters {
+    pub(crate) fn merge(mut self, other: &QueueCounters) -> QueueCounters {
         let add = |sum: &mut u64, more: &u64| *sum += more;
         self.drops.iter_mut().zip(&other.drops).for_each(|(sum, more)| add(sum, more));
         self.lost.iter_mut().zip(&other.lost).for_each(|(sum, more)| add(sum, more));
@@ -119,13 +119,13 @@ impl QueueCounterTable {
 
     /// A packet has been marked.
     #[inline]
-    pub(super) fn count_marked_packet(&mut self, slot: SlotId) {
+    pub(super) fn count_marked(&mut self, slot: SlotId) {
         self.marks[slot] += 1;
     }
 
     /// The rare counters of a slot.
     #[cold]
-    pub(super) fn rare_event_counters(&mut self, slot: SlotId) -> &mut QueueCounters {
+    pub(super) fn rare_counters(&mut self, slot: SlotId) -> &mut QueueCounters {
         if self.rare.is_empty() {
             self.rare = IndexVec::filled(QueueCounters::default(), self.marks.len());
         }
@@ -134,7 +134,7 @@ impl QueueCounterTable {
 
     /// The counters of a slot that the peer keeps.
     #[cold]
-    pub(super) fn counters_kept_for_peer(&mut self, slot: SlotId) -> &mut QueueCountersKeptForPeer {
+    pub(super) fn counters_for_peer(&mut self, slot: SlotId) -> &mut QueueCountersKeptForPeer {
         if self.received.is_empty() {
             self.received = IndexVec::filled(QueueCountersKeptForPeer::default(), self.marks.len());
         }
@@ -142,12 +142,12 @@ impl QueueCounterTable {
     }
 
     /// All counters of a slot, of both ends if both are in this partition.
-    pub(crate) fn merged_counters_of_queue(&self, slot: SlotId) -> QueueCounters {
+    pub(crate) fn merged_counters(&self, slot: SlotId) -> QueueCounters {
         let QueueCountersKeptForPeer { lost, pauses_sent } =
             self.received.get(slot).copied().unwrap_or_default();
         let there =
             QueueCounters { ecn_marks: self.marks[slot], lost, pauses_sent, ..QueueCounters::default() };
-        self.rare.get(slot).map_or(there, |here| there.merge_queue_counters(here))
+        self.rare.get(slot).map_or(there, |here| there.merge(here))
     }
 }
 
@@ -164,13 +164,13 @@ pub(crate) struct SwitchCounters {
 
 impl SwitchCounters {
     #[inline(always)]
-    pub(crate) fn add_queued_packet(&mut self, size: u64) {
+    pub(crate) fn add_queued(&mut self, size: u64) {
         self.bytes += size;
         self.most = self.most.max(self.bytes);
     }
 
     #[inline(always)]
-    pub(crate) fn remove_queued_packet(&mut self, size: u64) {
+    pub(crate) fn remove_queued(&mut self, size: u64) {
         self.bytes = self.bytes.wrapping_sub(size);
     }
 }
@@ -186,14 +186,14 @@ impl PacketsAndBytes {
     pub(super) const EMPTY: PacketsAndBytes = PacketsAndBytes { packets: 0, bytes: 0 };
 
     /// One packet of `size` bytes.
-    pub(super) fn count_of_one_packet(size: u32) -> PacketsAndBytes {
+    pub(super) fn of_packet(size: u32) -> PacketsAndBytes {
         PacketsAndBytes { packets: 1, bytes: u64::from(size) }
     }
 
     /// The sum over packets.
     pub(crate) fn sum_of_packets<'a>(packets: impl Iterator<Item = &'a Packet>) -> PacketsAndBytes {
         let mut sum = PacketsAndBytes::default();
-        packets.for_each(|packet| sum += PacketsAndBytes::count_of_one_packet(u32::from(packet.size)));
+        packets.for_each(|packet| sum += PacketsAndBytes::of_packet(u32::from(packet.size)));
         sum
     }
 }

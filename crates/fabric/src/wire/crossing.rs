@@ -5,7 +5,7 @@ use super::boundary::CrossPartitionFrameBuffer;
 use super::port::ExtraLinkWork;
 use crate::context::Context;
 use crate::frame::{FrameContent, Packet};
-use pauseframe_engine::memory::{prefetch_first_cache_line, prefetch_slice_element};
+use pauseframe_engine::memory::{prefetch_element, prefetch_first_line};
 use pauseframe_units::PortId;
 
 /// How many frames ahead each prefetch step runs.
@@ -14,7 +14,7 @@ const INBOX_PREFETCH_DISTANCES: [usize; 2] = [24, 12];
 impl PartitionPorts {
     /// Marks the link from `port` as cross-partition; it ends in partition `to`.
     pub(crate) fn set_cross_partition(&mut self, port: PortId, to: u16, ctx: &mut Context) {
-        let stays = ctx.packets.insert_packet(Packet::new(FrameContent::Lost, 64, 0));
+        let stays = ctx.packets.insert(Packet::new(FrameContent::Lost, 64, 0));
         let state = &mut self.ports[port];
         state.in_flight.push_back(&mut ctx.packets, stays);
         (state.peer_partition, state.extra) = (to, ExtraLinkWork::SlowPath);
@@ -22,41 +22,31 @@ impl PartitionPorts {
     }
 
     /// Receives the frames of an inbox and empties it.
-    pub(crate) fn receive_cross_partition_frames(
-        &mut self,
-        inbox: &mut CrossPartitionFrameBuffer,
-        ctx: &mut Context,
-    ) {
+    pub(crate) fn receive_frames(&mut self, inbox: &mut CrossPartitionFrameBuffer, ctx: &mut Context) {
         for turn in 0..inbox.ports.len() {
-            self.prefetch_for_next_cross_partition_frames(inbox, turn, ctx);
-            ctx.packets.prefetch_free_pool_entry(INBOX_PREFETCH_DISTANCES[1]);
+            self.prefetch_next_frames(inbox, turn, ctx);
+            ctx.packets.prefetch_free_entry(INBOX_PREFETCH_DISTANCES[1]);
             let (port, packet) = (inbox.ports[turn], inbox.packets[turn]);
             let index = ctx.packets.import_packet(packet, &inbox.options, &inbox.telemetries);
             if let Some(tag) = inbox.path_tags.get(turn) {
                 ctx.packets.set_path_tag(index, *tag);
             }
-            self.capture.set_packet_captured(index, inbox.written.get(turn).copied().unwrap_or(false));
-            self.ports[port].append_frame_to_wire(port, index, packet.at, ctx);
+            self.capture.set_captured(index, inbox.written.get(turn).copied().unwrap_or(false));
+            self.ports[port].append_to_wire(port, index, packet.at, ctx);
         }
-        inbox.clear_cross_partition_frames();
+        inbox.clear();
     }
 
     /// Prefetches for the frames behind the current one: first their link, then the last frame on it.
     #[inline(always)]
-    fn prefetch_for_next_cross_partition_frames(
-        &self,
-        inbox: &CrossPartitionFrameBuffer,
-        turn: usize,
-        ctx: &Context,
-    ) {
-        prefetch_slice_element(&inbox.packets, turn + INBOX_PREFETCH_DISTANCES[1]);
-        prefetch_first_cache_line(
+    fn prefetch_next_frames(&self, inbox: &CrossPartitionFrameBuffer, turn: usize, ctx: &Context) {
+        prefetch_element(&inbox.packets, turn + INBOX_PREFETCH_DISTANCES[1]);
+        prefetch_first_line(
             inbox.ports.get(turn + INBOX_PREFETCH_DISTANCES[0]).and_then(|port| self.ports.get(*port)),
         );
         let chain = |ahead: usize| Some(self.ports[*inbox.ports.get(turn + ahead)?].in_flight);
-        prefetch_first_cache_line(
-            chain(INBOX_PREFETCH_DISTANCES[1])
-                .and_then(|chain| ctx.packets.packet_if_index_valid(chain.tail()?)),
+        prefetch_first_line(
+            chain(INBOX_PREFETCH_DISTANCES[1]).and_then(|chain| ctx.packets.get(chain.tail()?)),
         );
     }
 }

@@ -20,7 +20,7 @@ pub enum ErrorModel {
 
 impl ErrorModel {
     /// The probability that a frame of `bytes` is damaged.
-    fn frame_error_probability(self, bytes: u32) -> f64 {
+    fn error_probability(self, bytes: u32) -> f64 {
         match self {
             // 1 - (1 - p)^bits, exact for the smallest p.
             ErrorModel::BitErrors(p) => -libm::expm1(f64::from(bytes) * 8.0 * libm::log1p(-p)),
@@ -51,7 +51,7 @@ pub(super) struct ErroneousLink {
 
 impl LinkErrorStates {
     /// Packets sent by this port that were lost on the wire to a node of this partition.
-    pub(crate) fn packets_lost_on_wire(&self, port: PortId) -> PacketsAndBytes {
+    pub(crate) fn lost_on_wire(&self, port: PortId) -> PacketsAndBytes {
         self.lost_on_wire.get(port.0 as usize).copied().unwrap_or_default()
     }
 
@@ -97,18 +97,18 @@ impl LinkErrorStates {
 
 impl ErroneousLink {
     /// Draws whether a frame of `bytes` is damaged on the wire.
-    pub(super) fn draw_frame_damage(&mut self, bytes: u32, now: Time) -> bool {
+    pub(super) fn draw_damage(&mut self, bytes: u32, now: Time) -> bool {
         if self.silent.iter().any(|time| time.contains(&now)) {
             return true;
         }
         let at_work = self.models.iter().filter(|(_, time)| time.contains(&now));
-        let mut ratios = at_work.map(|(model, _)| model.frame_error_probability(bytes));
+        let mut ratios = at_work.map(|(model, _)| model.error_probability(bytes));
         ratios.any(|ratio| self.rng.uniform_unit() < ratio)
     }
 }
 
 /// Marks a frame as damaged.
-pub(super) fn mark_frame_damaged(index: PacketId, ctx: &mut Context) {
+pub(super) fn mark_damaged(index: PacketId, ctx: &mut Context) {
     let packet = ctx.packets[index];
     ctx.report_datagram_loss(index);
     let was_pause = if let FrameContent::Pause { classes, .. } = packet.content {
@@ -117,7 +117,7 @@ pub(super) fn mark_frame_damaged(index: PacketId, ctx: &mut Context) {
     } else {
         false
     };
-    ctx.packets.replace_content_of_damaged_frame(index, FrameContent::Damaged { was_pause });
+    ctx.packets.replace_content(index, FrameContent::Damaged { was_pause });
 }
 
 #[cfg(test)]
@@ -127,12 +127,10 @@ mod tests {
     #[test]
     fn bit_errors_add_up_to_frame_errors() {
         // 1 - (1 - 1e-3)^8 to 13 digits, and a ratio far below the resolution of 1 - p.
-        assert!(
-            (ErrorModel::BitErrors(1e-3).frame_error_probability(1) - 0.007_972_055_930_056).abs() < 1e-15
-        );
-        let small = ErrorModel::BitErrors(1e-18).frame_error_probability(1500);
+        assert!((ErrorModel::BitErrors(1e-3).error_probability(1) - 0.007_972_055_930_056).abs() < 1e-15);
+        let small = ErrorModel::BitErrors(1e-18).error_probability(1500);
         assert!((small / 1.2e-14 - 1.0).abs() < 1e-9, "{small}");
-        assert!((ErrorModel::BitErrors(1.0).frame_error_probability(64) - 1.0).abs() < f64::EPSILON);
-        assert!((ErrorModel::FrameErrors(0.25).frame_error_probability(9000) - 0.25).abs() < f64::EPSILON);
+        assert!((ErrorModel::BitErrors(1.0).error_probability(64) - 1.0).abs() < f64::EPSILON);
+        assert!((ErrorModel::FrameErrors(0.25).error_probability(9000) - 0.25).abs() < f64::EPSILON);
     }
 }

@@ -20,33 +20,27 @@ impl PartitionPorts {
 impl BorrowedNodePorts<'_> {
     /// A frame that was lost on the wire reaches its arrival time.
     #[cold]
-    pub(crate) fn on_arrival_time_of_lost_frame(
-        &mut self,
-        port: PortToken,
-        index: PacketId,
-        ctx: &mut Context,
-    ) {
+    pub(crate) fn on_lost_arrival(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
         let packet = ctx.packets[index];
         if matches!(packet.content, FrameContent::Damaged { .. }) {
-            self.count_loss_on_wire(port, &packet, LossReason::Corrupted, ctx);
+            self.count_wire_loss(port, &packet, LossReason::Corrupted, ctx);
         }
-        ctx.packets.remove_packet(index);
+        ctx.packets.remove(index);
     }
 
-    fn count_loss_on_wire(&mut self, port: PortToken, packet: &Packet, reason: LossReason, ctx: &Context) {
-        self.counters_kept_for_peer_mut(port.ingress_queue_token(packet.class, &ctx.hot)).lost
-            [reason as usize] += 1;
-        if packet.counts_as_packet_transmission() {
-            *self.packets_lost_on_wire(port) += PacketsAndBytes::sum_of_packets(std::iter::once(packet));
+    fn count_wire_loss(&mut self, port: PortToken, packet: &Packet, reason: LossReason, ctx: &Context) {
+        self.counters_for_peer_mut(port.ingress_token(packet.class, &ctx.hot)).lost[reason as usize] += 1;
+        if packet.counts_as_transmission() {
+            *self.lost_on_wire(port) += PacketsAndBytes::sum_of_packets(std::iter::once(packet));
         }
     }
 
     /// Takes the link of `port` down at the sending end.
     pub(crate) fn take_link_down(&mut self, port: PortToken, ctx: &mut Context) {
         self.abort_frame_in_service(port, ctx);
-        self.mark_frame_in_service_lost(port, ctx);
-        self.clear_all_pauses(port, ctx);
-        *self.scheduled_end_of_cut_frame_mut(port) = self.port_state(port).busy_until;
+        self.lose_frame_in_service(port, ctx);
+        self.clear_pauses(port, ctx);
+        *self.cut_frame_end_mut(port) = self.port_state(port).busy_until;
         let state = self.port_state_mut(port);
         // The port looks busy forever with a transmission scheduled, so nothing starts it and the hot path needs no extra check.
         state.busy_until = Time::MAX;
@@ -55,7 +49,7 @@ impl BorrowedNodePorts<'_> {
 
     /// Brings the link of `port` up at the sending end.
     pub(crate) fn bring_link_up(&mut self, port: PortToken, now: Time) {
-        let cut = *self.scheduled_end_of_cut_frame_mut(port);
+        let cut = *self.cut_frame_end_mut(port);
         let state = self.port_state_mut(port);
         // Frames leave a link in order, lost ones too, so the next one waits until the cut-off transmission would have ended.
         state.busy_until = now.max(cut);
@@ -69,8 +63,8 @@ impl BorrowedNodePorts<'_> {
         while let Some(index) = next {
             let packet = ctx.packets[index];
             ctx.report_datagram_loss(index);
-            ctx.packets.replace_content_of_damaged_frame(index, FrameContent::Lost);
-            next = ctx.packets.next_packet_in_fifo(index);
+            ctx.packets.replace_content(index, FrameContent::Lost);
+            next = ctx.packets.next_in_fifo(index);
             match packet.content {
                 FrameContent::Segment(_)
                 | FrameContent::Datagram { .. }
@@ -78,10 +72,10 @@ impl BorrowedNodePorts<'_> {
                 | FrameContent::Foreign { .. }
                 | FrameContent::Cnm(_)
                 | FrameContent::PathControl(_) => {
-                    self.count_loss_on_wire(port, &packet, LossReason::LinkDown, ctx);
+                    self.count_wire_loss(port, &packet, LossReason::LinkDown, ctx);
                 }
                 FrameContent::Damaged { .. } => {
-                    self.count_loss_on_wire(port, &packet, LossReason::Corrupted, ctx);
+                    self.count_wire_loss(port, &packet, LossReason::Corrupted, ctx);
                 }
                 FrameContent::Pause { .. } | FrameContent::Lost => {}
             }
@@ -89,11 +83,11 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// On a cross-partition link the local copy of the last frame represents the frame in service; marks it as lost.
-    fn mark_frame_in_service_lost(&mut self, port: PortToken, ctx: &mut Context) {
+    fn lose_frame_in_service(&mut self, port: PortToken, ctx: &mut Context) {
         if self.is_cross_partition(port)
             && let Some(last) = self.port_state(port).in_flight.head()
         {
-            ctx.packets.replace_content_of_damaged_frame(last, FrameContent::Lost);
+            ctx.packets.replace_content(last, FrameContent::Lost);
         }
     }
 }

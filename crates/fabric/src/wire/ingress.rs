@@ -6,7 +6,7 @@ use super::own::{BorrowedNodePorts, IngressQueueToken, PortToken};
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{FrameContent, Packet, PacketId};
-use crate::headroom::{PauseThresholds, pause_quanta_duration};
+use crate::headroom::{PauseThresholds, quanta_duration};
 use crate::ids::{PackedNodeId, SlotId};
 use crate::plan::NetworkPlan;
 use crate::settings::FrameOverhead;
@@ -57,19 +57,17 @@ impl IngressAccounts {
     /// Creates the accounts if they are `needed`.
     pub(crate) fn from_plan(plan: &NetworkPlan, needed: bool) -> IngressAccounts {
         let limits = plan.reservations.limits.iter().take(if needed { usize::MAX } else { 0 });
-        let node =
-            |slot: SlotId| plan.packed_id_of_node(plan.topology.peer(plan.port_and_class_of_slot(slot).0));
+        let node = |slot: SlotId| plan.packed_id(plan.topology.peer(plan.port_and_class(slot).0));
         let account = |(slot, limits): (SlotId, &PauseThresholds)| IngressAccount {
             limits: *limits,
             alpha: {
-                let (port, class) = plan.port_and_class_of_slot(slot);
-                plan.alpha_of_ingress(port, class & plan.account_mask)
+                let (port, class) = plan.port_and_class(slot);
+                plan.ingress_alpha(port, class & plan.account_mask)
             },
             node: node(slot),
             ..IngressAccount::default()
         };
-        let accounts: IndexVec<SlotId, IngressAccount> =
-            plan.all_class_slots().zip(limits).map(account).collect();
+        let accounts: IndexVec<SlotId, IngressAccount> = plan.all_slots().zip(limits).map(account).collect();
         IngressAccounts {
             pause_requesters: IndexVec::filled(PauseRequestState::default(), accounts.len()),
             accounts,
@@ -80,17 +78,17 @@ impl IngressAccounts {
 impl BorrowedNodePorts<'_> {
     /// Admits a packet under fixed thresholds: up to XOFF plus headroom.
     #[inline(always)]
-    pub(crate) fn admit_by_fixed_ingress_thresholds(
+    pub(crate) fn admit_fixed_ingress(
         &mut self,
         index: PacketId,
         ctx: &mut Context,
     ) -> Result<(), DropReason> {
-        let packet = PacketAccountFields::account_fields_of_packet(&ctx.packets[index], ctx.hot.account_mask);
-        let slot = self.checked_ingress_queue_token(packet.ingress, packet.ingress_class, ctx);
+        let packet = PacketAccountFields::of_packet(&ctx.packets[index], ctx.hot.account_mask);
+        let slot = self.checked_ingress_token(packet.ingress, packet.ingress_class, ctx);
         let account = self.ingress_account_mut(slot);
         let bytes = account.bytes + u64::from(packet.size);
         if bytes > account.limits.xoff + account.limits.headroom {
-            let lossless = ctx.hot.is_class_lossless(packet.class);
+            let lossless = ctx.hot.is_lossless(packet.class);
             return Err(if lossless { DropReason::HeadroomExceeded } else { DropReason::BufferFull });
         }
         account.bytes = bytes;
@@ -103,7 +101,7 @@ impl BorrowedNodePorts<'_> {
 
     /// Lowers an account.
     #[inline(always)]
-    pub(crate) fn release_from_ingress_account(&mut self, slot: IngressQueueToken, size: u64, ctx: &Context) {
+    pub(crate) fn release_ingress(&mut self, slot: IngressQueueToken, size: u64, ctx: &Context) {
         let account = self.ingress_account_mut(slot);
         let Some(left) = account.bytes.checked_sub(size) else {
             ctx.plan.panic_account_underflow("ingress account", slot.port_and_class(&ctx.hot).0.port_id());
@@ -124,8 +122,8 @@ impl BorrowedNodePorts<'_> {
             self.record_pause_request(ingress, class, ctx);
         }
         self.send_pause_frame(ingress, class, quanta, ctx);
-        if !std::mem::replace(&mut self.pause_request_state_mut(slot).is_renewing, true) {
-            let half = pause_quanta_duration(ctx.plan.link_rate_of_port(ingress.peer_port_id()), quanta) / 2;
+        if !std::mem::replace(&mut self.pause_request_mut(slot).is_renewing, true) {
+            let half = quanta_duration(ctx.plan.link_rate(ingress.peer_port_id()), quanta) / 2;
             ctx.schedule_event(ctx.now() + half, Event::PauseRefresh(slot.slot_id()));
         }
         is_new
@@ -141,16 +139,16 @@ impl BorrowedNodePorts<'_> {
 
     /// Renews a pause that is still needed.
     pub(crate) fn on_pause_refresh(&mut self, slot: IngressQueueToken, ctx: &mut Context) {
-        self.pause_request_state_mut(slot).is_renewing = false;
+        self.pause_request_mut(slot).is_renewing = false;
         if self.ingress_account(slot).pause_sent {
             self.request_pause(slot, ctx);
         }
     }
 
     /// Sends pending pause requests again after the link of `port` has come back.
-    pub(crate) fn resend_pending_pause_requests(&mut self, port: PortToken, ctx: &mut Context) {
+    pub(crate) fn resend_pause_requests(&mut self, port: PortToken, ctx: &mut Context) {
         for class in 0..ctx.plan.priorities.len() as u8 {
-            let slot = port.ingress_queue_token(class, &ctx.hot);
+            let slot = port.ingress_token(class, &ctx.hot);
             if self.has_ingress_accounts() && self.ingress_account(slot).pause_sent {
                 self.request_pause(slot, ctx);
             }
@@ -163,7 +161,7 @@ impl BorrowedNodePorts<'_> {
         }
         let stopped = if ctx.hot.account_mask == 0 { u8::MAX } else { 1 << class };
         // A waiting frame of this class is updated instead, so at most one pause frame per class waits.
-        let mut waiting = self.unsent_pause_frames_mut(port).head();
+        let mut waiting = self.unsent_pauses_mut(port).head();
         while let Some(index) = waiting {
             let frame = &mut ctx.packets[index];
             if let FrameContent::Pause { classes, quanta: its } = &mut frame.content
@@ -176,7 +174,7 @@ impl BorrowedNodePorts<'_> {
         }
         let pause = FrameContent::Pause { classes: stopped, quanta };
         let frame = Packet { at: ctx.now(), ..Packet::new(pause, FrameOverhead::PAUSE_FRAME as u16, 0) };
-        let index = ctx.packets.insert_packet(frame);
+        let index = ctx.packets.insert(frame);
         self.enqueue_pause_frame(port, index, ctx);
     }
 }
@@ -195,7 +193,7 @@ pub(crate) struct PacketAccountFields {
 impl PacketAccountFields {
     /// `account_mask`: see [`crate::hot::HotPathSettings`].
     #[inline]
-    pub(crate) fn account_fields_of_packet(packet: &Packet, account_mask: u8) -> PacketAccountFields {
+    pub(crate) fn of_packet(packet: &Packet, account_mask: u8) -> PacketAccountFields {
         PacketAccountFields {
             ingress: packet.ingress,
             ingress_class: packet.ingress_class & account_mask,

@@ -39,32 +39,23 @@ impl JitterStateOfHostLinks {
     }
 
     /// The jittered link between two nodes; `None` between switches or without jitter.
-    pub(super) fn find_jittered_link_between(
-        &mut self,
-        from: PackedNodeId,
-        to: PackedNodeId,
-    ) -> Option<&mut JitteredLink> {
-        let (host, direction) = host_and_direction_of_link(from, to)?;
+    pub(super) fn link_between(&mut self, from: PackedNodeId, to: PackedNodeId) -> Option<&mut JitteredLink> {
+        let (host, direction) = host_and_direction(from, to)?;
         if self.0.is_empty() { None } else { Some(&mut self.0[host][direction]) }
     }
 
     /// Whether frames between two nodes can have jitter.
-    pub(super) fn has_jittered_link_between(
-        &self,
-        from: PackedNodeId,
-        to: PackedNodeId,
-        plan: &NetworkPlan,
-    ) -> bool {
+    pub(super) fn has_link_between(&self, from: PackedNodeId, to: PackedNodeId, plan: &NetworkPlan) -> bool {
         let jitters = |(host, direction): (HostId, usize)| {
             !self.0.is_empty() && self.0[host][direction].jitter > Span::ZERO
         };
-        host_and_direction_of_link(from, to).is_some_and(|way| plan.settings.wire_burst > 0 || jitters(way))
+        host_and_direction(from, to).is_some_and(|way| plan.settings.wire_burst > 0 || jitters(way))
     }
 }
 
 /// The host of a link and the direction from or to it; `None` between switches.
-fn host_and_direction_of_link(from: PackedNodeId, to: PackedNodeId) -> Option<(HostId, usize)> {
-    match (from.unpack_node_id(), to.unpack_node_id()) {
+fn host_and_direction(from: PackedNodeId, to: PackedNodeId) -> Option<(HostId, usize)> {
+    match (from.unpack(), to.unpack()) {
         (SwitchOrHost::Host(host), _) => Some((host, 0)),
         (SwitchOrHost::Switch(_), SwitchOrHost::Host(host)) => Some((host, 1)),
         (SwitchOrHost::Switch(_), SwitchOrHost::Switch(_)) => None,

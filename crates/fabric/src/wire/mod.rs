@@ -43,7 +43,7 @@ use crate::frame::{FrameContent, PacketFifo, PacketId};
 use crate::ids::{SlotId, SwitchId};
 use crate::plan::NetworkPlan;
 use crate::settings::PauseStorm;
-use pauseframe_engine::memory::huge_page_vec_with_capacity;
+use pauseframe_engine::memory::huge_page_vec;
 use pauseframe_units::{IndexVec, LineRate, PortId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -82,9 +82,9 @@ pub(crate) struct PartitionPorts {
 impl PartitionPorts {
     /// Idle ports. `accounted`: switches, and slow receivers of lossless classes, keep ingress accounts.
     pub(crate) fn from_plan(plan: &NetworkPlan, accounted: bool) -> PartitionPorts {
-        let (slots, ports) = (plan.class_slot_count(), plan.topology.port_count());
+        let (slots, ports) = (plan.slot_count(), plan.topology.port_count());
         let jittered_link = JitterStateOfHostLinks::from_plan(plan);
-        let [paused_slots, paused_ports] = if plan.can_pause_any_class() { [slots, ports] } else { [0, 0] };
+        let [paused_slots, paused_ports] = if plan.can_pause() { [slots, ports] } else { [0, 0] };
         PartitionPorts {
             ports: create_idle_ports(plan, &jittered_link),
             slots: create_idle_queues(plan),
@@ -95,7 +95,7 @@ impl PartitionPorts {
             ingress: IngressAccounts::from_plan(plan, accounted),
             by_switch: IndexVec::filled(SwitchCounters::default(), plan.switches.len()),
             ets: EtsScheduler::from_settings(&plan.settings, &plan.priorities),
-            turns: DrrState::drr_states_by_port(&plan.settings, &plan.priorities, ports),
+            turns: DrrState::by_port(&plan.settings, &plan.priorities, ports),
             watchdogs: QueueWatchdogs::default(),
             storms: Arc::default(),
             jittered_link,
@@ -119,7 +119,7 @@ impl BorrowedNodePorts<'_> {
     ) -> bool {
         let now = ctx.now();
         // Read before the first write, so that the compiler loads it only once.
-        let ((state, slot), packet) = (self.port_and_queue_mut(port, slot), &mut ctx.packets[index]);
+        let ((state, slot), packet) = (self.port_and_queue(port, slot), &mut ctx.packets[index]);
         let (class, size) = (packet.class, u64::from(packet.size));
         packet.at = now;
         slot.queue.push_back(&mut ctx.packets, index);
@@ -127,16 +127,16 @@ impl BorrowedNodePorts<'_> {
         state.ready |= 1 << class;
         let is_free = !state.tx_pending;
         if let Some(switch) = self.switch_counters_mut() {
-            switch.add_queued_packet(size);
+            switch.add_queued(size);
         }
         is_free
     }
 
     /// Whether the next frame is due now. If a frame is in service, schedules the next one for its end.
     #[inline]
-    pub(crate) fn is_idle_else_schedule_next_frame(&mut self, port: PortToken, ctx: &mut Context) -> bool {
+    pub(crate) fn is_idle_else_schedule(&mut self, port: PortToken, ctx: &mut Context) -> bool {
         let state = self.port_state_mut(port);
-        if state.tx_pending || !state.has_frames_to_send() {
+        if state.tx_pending || !state.has_eligible_frames() {
             return false;
         }
         if state.busy_until > ctx.now() {
@@ -149,100 +149,89 @@ impl BorrowedNodePorts<'_> {
 
     /// Whether the next frame is due, after the frame in service ended or a packet left the pipeline.
     #[inline(always)]
-    pub(crate) fn finish_service_and_check_next_frame(&mut self, port: PortToken, ctx: &mut Context) -> bool {
+    pub(crate) fn finish_service(&mut self, port: PortToken, ctx: &mut Context) -> bool {
         let state = self.port_state_mut(port);
         if state.busy_until > ctx.now() {
             // A packet has left the pipeline, but a pause frame is in service.
             state.in_pipeline = false;
-            return self.reborrow().is_idle_else_schedule_next_frame(port, ctx);
+            return self.reborrow().is_idle_else_schedule(port, ctx);
         }
         if state.tx_pending {
             state.tx_pending = false;
         } else {
             state.in_pipeline = false;
         }
-        state.has_frames_to_send()
+        state.has_eligible_frames()
     }
 
     /// Transmits a waiting pause frame, which precedes all packets; false if none waits.
     #[inline(always)]
-    pub(crate) fn transmit_waiting_pause_frame(&mut self, port: PortToken, ctx: &mut Context) -> bool {
+    pub(crate) fn transmit_pause_frame(&mut self, port: PortToken, ctx: &mut Context) -> bool {
         let waits = self.port_state(port).pauses_wait;
         if waits {
-            self.reborrow().transmit_first_pause_frame(port, ctx);
+            self.reborrow().transmit_first_pause(port, ctx);
         }
         waits
     }
 
     #[inline(never)]
-    fn transmit_first_pause_frame(&mut self, port: PortToken, ctx: &mut Context) {
-        let waiting = self.unsent_pause_frames_mut(port);
+    fn transmit_first_pause(&mut self, port: PortToken, ctx: &mut Context) {
+        let waiting = self.unsent_pauses_mut(port);
         let index = waiting.pop_front(&ctx.packets).expect("a pause frame waits");
         let more = !waiting.is_empty();
         self.port_state_mut(port).pauses_wait = more;
         if let FrameContent::Pause { classes, quanta: 1.. } = ctx.packets[index].content {
             // With link pause only class 0 counts pause frames.
-            let asked = port.ingress_queue_token(classes.trailing_zeros() as u8, &ctx.hot);
-            self.counters_kept_for_peer_mut(asked).pauses_sent += 1;
+            let asked = port.ingress_token(classes.trailing_zeros() as u8, &ctx.hot);
+            self.counters_for_peer_mut(asked).pauses_sent += 1;
         }
         self.put_on_wire(port, index, ctx);
     }
 
     /// Queues a pause frame at `port`, to leave after the frame in service.
     pub(crate) fn enqueue_pause_frame(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
-        self.unsent_pause_frames_mut(port).push_back(&mut ctx.packets, index);
+        self.unsent_pauses_mut(port).push_back(&mut ctx.packets, index);
         self.port_state_mut(port).pauses_wait = true;
-        if self.is_idle_else_schedule_next_frame(port, ctx) {
-            self.transmit_first_pause_frame(port, ctx);
+        if self.is_idle_else_schedule(port, ctx) {
+            self.transmit_first_pause(port, ctx);
         }
     }
 
     /// Dequeues the first packet of a class and counts it.
     #[inline(always)]
-    pub(crate) fn dequeue_first_packet_of_class(
-        &mut self,
-        port: PortToken,
-        class: u8,
-        ctx: &Context,
-    ) -> PacketId {
-        self.dequeue_and_count_first_packet(port, class, ctx).0
+    pub(crate) fn dequeue_first(&mut self, port: PortToken, class: u8, ctx: &Context) -> PacketId {
+        self.dequeue_with_port(port, class, ctx).0
     }
 
     /// Dequeues the first packet of a class, counts it and puts it on the wire.
     #[inline(always)]
-    pub(crate) fn transmit_first_packet_of_class(&mut self, port: PortToken, class: u8, ctx: &mut Context) {
-        let (index, state) = self.dequeue_and_count_first_packet(port, class, ctx);
+    pub(crate) fn transmit_first(&mut self, port: PortToken, class: u8, ctx: &mut Context) {
+        let (index, state) = self.dequeue_with_port(port, class, ctx);
         if state.extra == ExtraLinkWork::None {
             state.begin_transmission(port.port_id(), index, state.delay, ctx);
         } else {
-            self.reborrow().stamp_telemetry_and_put_on_wire(port, index, ctx);
+            self.reborrow().put_stamped_on_wire(port, index, ctx);
         }
     }
 
     /// Dequeues and counts the first packet of a class; also returns the port.
     #[inline(always)]
-    fn dequeue_and_count_first_packet(
-        &mut self,
-        port: PortToken,
-        class: u8,
-        ctx: &Context,
-    ) -> (PacketId, &mut Port) {
-        let (state, slot, switch) =
-            self.port_queue_and_switch_counters_mut(port, port.egress_queue_token(class, &ctx.hot));
+    fn dequeue_with_port(&mut self, port: PortToken, class: u8, ctx: &Context) -> (PacketId, &mut Port) {
+        let (state, slot, switch) = self.split_mut(port, port.egress_token(class, &ctx.hot));
         let index = slot.queue.head().expect("a ready class has a packet");
         let packet = &ctx.packets[index];
-        slot.queue.remove_head_given_next(packet.next);
+        slot.queue.remove_head(packet.next);
         if slot.queue.is_empty() {
             state.ready &= !(1 << class);
         }
         let size = u32::from(packet.size);
-        state.count_sent_packet(size);
+        state.count_sent(size);
         if class > 0 {
-            slot.sent += PacketsAndBytes::count_of_one_packet(size);
+            slot.sent += PacketsAndBytes::of_packet(size);
         }
         let waited = slot.remove_from_backlog(u64::from(size), ctx.now());
         if let Some(switch) = switch {
-            switch.remove_queued_packet(u64::from(size));
+            switch.remove_queued(u64::from(size));
         }
         if !waited {
             ctx.plan.panic_account_underflow("backlog", port.port_id());
@@ -251,36 +240,31 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// Removes a waiting packet from the middle of its queue.
-    pub(crate) fn remove_packet_from_queue_middle(
-        &mut self,
-        port: PortToken,
-        index: PacketId,
-        ctx: &Context,
-    ) {
+    pub(crate) fn remove_from_middle(&mut self, port: PortToken, index: PacketId, ctx: &Context) {
         let (class, size) = (ctx.packets[index].class, u64::from(ctx.packets[index].size));
         self.shrink_backlog(port, class, size, ctx);
-        let (state, slot) = self.port_and_queue_mut(port, port.egress_queue_token(class, &ctx.hot));
+        let (state, slot) = self.port_and_queue(port, port.egress_token(class, &ctx.hot));
         if slot.queue.is_empty() {
             state.ready &= !(1 << class);
         }
-        self.decrement_waiting_packet_count(port, class, ctx);
+        self.uncount_waiting(port, class, ctx);
     }
 
     /// Takes bytes that no longer wait out of the backlogs of a queue and of its switch.
     pub(crate) fn shrink_backlog(&mut self, port: PortToken, class: u8, bytes: u64, ctx: &Context) {
-        let slot = self.egress_queue_mut(port.egress_queue_token(class, &ctx.hot));
+        let slot = self.egress_queue_mut(port.egress_token(class, &ctx.hot));
         if !slot.remove_from_backlog(bytes, ctx.now()) {
             ctx.plan.panic_account_underflow("backlog", port.port_id());
         }
         if let Some(switch) = self.switch_counters_mut() {
-            switch.remove_queued_packet(bytes);
+            switch.remove_queued(bytes);
         }
     }
 
     /// Decrements the number of waiting packets, if the marker counts packets.
-    pub(crate) fn decrement_waiting_packet_count(&mut self, port: PortToken, class: u8, ctx: &Context) {
+    pub(crate) fn uncount_waiting(&mut self, port: PortToken, class: u8, ctx: &Context) {
         if ctx.hot.watched_arrivals & 1 << class != 0 {
-            let slot = self.egress_queue_mut(port.egress_queue_token(class, &ctx.hot));
+            let slot = self.egress_queue_mut(port.egress_token(class, &ctx.hot));
             let Some(waiting) = slot.waiting.checked_sub(1) else {
                 ctx.plan.panic_account_underflow("packet count", port.port_id())
             };
@@ -295,13 +279,13 @@ impl BorrowedNodePorts<'_> {
         if state.extra == ExtraLinkWork::None {
             state.begin_transmission(port.port_id(), index, state.delay, ctx);
         } else {
-            self.reborrow().stamp_telemetry_and_put_on_wire(port, index, ctx);
+            self.reborrow().put_stamped_on_wire(port, index, ctx);
         }
     }
 
     /// Transmits a packet at an idle port. It never waits and never counts as backlog.
     #[inline(always)]
-    pub(crate) fn transmit_packet_unqueued(
+    pub(crate) fn transmit_unqueued(
         &mut self,
         port: PortToken,
         index: PacketId,
@@ -310,19 +294,19 @@ impl BorrowedNodePorts<'_> {
     ) {
         let size = u32::from(ctx.packets[index].size);
         if class > 0 {
-            self.egress_queue_mut(port.egress_queue_token(class, &ctx.hot)).sent +=
-                PacketsAndBytes::count_of_one_packet(size);
+            self.egress_queue_mut(port.egress_token(class, &ctx.hot)).sent +=
+                PacketsAndBytes::of_packet(size);
         }
         let state = self.port_state_mut(port);
-        state.count_sent_packet(size);
+        state.count_sent(size);
         if state.extra != ExtraLinkWork::None {
             // The token bucket needs the start of its waiting time.
             ctx.packets[index].at = ctx.now();
-            self.reborrow().stamp_telemetry_and_put_on_wire(port, index, ctx);
+            self.reborrow().put_stamped_on_wire(port, index, ctx);
             return;
         }
-        debug_assert!(!state.has_frames_to_send(), "an idle port has nothing to send");
-        state.begin_transmission_of_last_frame(port.port_id(), index, state.delay, ctx);
+        debug_assert!(!state.has_eligible_frames(), "an idle port has nothing to send");
+        state.begin_last_transmission(port.port_id(), index, state.delay, ctx);
     }
 
     /// Drops a packet and counts the reason at its egress port.
@@ -335,57 +319,56 @@ impl BorrowedNodePorts<'_> {
         ctx: &mut Context,
     ) {
         let packet = ctx.packets[index];
-        self.rare_event_counters_mut(egress.egress_queue_token(packet.class, &ctx.hot)).drops
-            [reason as usize] += 1;
-        self.count_packet_discarded_by_switch(index, ctx);
+        self.rare_counters_mut(egress.egress_token(packet.class, &ctx.hot)).drops[reason as usize] += 1;
+        self.count_discarded(index, ctx);
         if reason == DropReason::NotEct && packet.is_syn() {
-            self.count_not_ect_syn_drop();
+            self.count_not_ect_syn();
         }
         if reason == DropReason::HeadroomExceeded {
-            ctx.panic_on_unexpected_headroom_drop(&packet);
+            ctx.check_headroom_drop(&packet);
         }
         ctx.report_datagram_loss(index);
-        ctx.packets.remove_packet(index);
+        ctx.packets.remove(index);
     }
 
     /// Counts a packet that was dropped or lost in this node, if it is a switch.
-    pub(crate) fn count_packet_discarded_by_switch(&mut self, index: PacketId, ctx: &Context) {
+    pub(crate) fn count_discarded(&mut self, index: PacketId, ctx: &Context) {
         if let Some(switch) = self.switch_counters_mut() {
             switch.discarded += PacketsAndBytes::sum_of_packets(std::iter::once(&ctx.packets[index]));
         }
     }
 
     /// Counts a packet that this switch holds outside of its queues.
-    pub(crate) fn count_held_packet(&mut self, size: u64) {
+    pub(crate) fn count_held(&mut self, size: u64) {
         if let Some(switch) = self.switch_counters_mut() {
-            switch.add_queued_packet(size);
+            switch.add_queued(size);
         }
     }
 
     /// Such a packet leaves.
-    pub(crate) fn uncount_held_packet(&mut self, size: u64) {
+    pub(crate) fn uncount_held(&mut self, size: u64) {
         if let Some(switch) = self.switch_counters_mut() {
-            switch.remove_queued_packet(size);
+            switch.remove_queued(size);
         }
     }
 
     /// Counts a packet whose payload of `cut` bytes was cut off instead of waiting in a queue.
-    pub(crate) fn count_trimmed_packet(&mut self, slot: EgressQueueToken, cut: u16) {
-        self.rare_event_counters_mut(slot).trims += 1;
+    pub(crate) fn count_trimmed(&mut self, slot: EgressQueueToken, cut: u16) {
+        self.rare_counters_mut(slot).trims += 1;
         if let Some(switch) = self.switch_counters_mut() {
             switch.discarded += PacketsAndBytes { packets: 0, bytes: u64::from(cut) };
         }
     }
 
     /// Counts a packet lost at its egress port.
-    pub(crate) fn count_loss_at_egress(
+    pub(crate) fn count_egress_loss(
         &mut self,
         port: PortToken,
         class: u8,
         reason: LossReason,
         ctx: &Context,
     ) {
-        self.rare_event_counters_mut(port.egress_queue_token(class, &ctx.hot)).lost[reason as usize] += 1;
+        self.rare_counters_mut(port.egress_token(class, &ctx.hot)).lost[reason as usize] += 1;
     }
 }
 
@@ -393,8 +376,7 @@ fn create_idle_ports(plan: &NetworkPlan, jittered_link: &JitterStateOfHostLinks)
     let topology = &plan.topology;
     let port = |port| {
         let channel = topology.channel(port);
-        let (from, to) =
-            (plan.packed_id_of_node(topology.owner(port)), plan.packed_id_of_node(topology.peer(port)));
+        let (from, to) = (plan.packed_id(topology.owner(port)), plan.packed_id(topology.peer(port)));
         Port {
             busy_until: Time::ZERO,
             delay: channel.delay,
@@ -409,7 +391,7 @@ fn create_idle_ports(plan: &NetworkPlan, jittered_link: &JitterStateOfHostLinks)
             tx_pending: false,
             in_pipeline: false,
             pauses_wait: false,
-            extra: if jittered_link.has_jittered_link_between(from, to, plan) {
+            extra: if jittered_link.has_link_between(from, to, plan) {
                 ExtraLinkWork::SlowPath
             } else if plan.telemetry.is_some() && from.is_switch() {
                 ExtraLinkWork::Telemetry
@@ -419,14 +401,14 @@ fn create_idle_ports(plan: &NetworkPlan, jittered_link: &JitterStateOfHostLinks)
             peer_partition: LOCAL_PARTITION,
         }
     };
-    let mut ports = huge_page_vec_with_capacity(topology.port_count());
+    let mut ports = huge_page_vec(topology.port_count());
     ports.extend(plan.all_ports().map(port));
     ports.into_iter().collect()
 }
 
 /// The slots of all ports.
 fn create_idle_queues(plan: &NetworkPlan) -> IndexVec<SlotId, EgressQueue> {
-    let mut slots = huge_page_vec_with_capacity(plan.class_slot_count());
-    slots.resize(plan.class_slot_count(), EgressQueue::IDLE);
+    let mut slots = huge_page_vec(plan.slot_count());
+    slots.resize(plan.slot_count(), EgressQueue::IDLE);
     slots.into_iter().collect()
 }

@@ -61,14 +61,14 @@ impl<'n> PortToken<'n> {
 
     /// The queue of a class. The class is masked, so the slot always belongs to this port.
     #[inline(always)]
-    pub(crate) fn egress_queue_token(self, class: u8, hot: &HotPathSettings) -> EgressQueueToken<'n> {
-        EgressQueueToken(hot.slot_of_masked_class(self.0, class), PhantomData)
+    pub(crate) fn egress_token(self, class: u8, hot: &HotPathSettings) -> EgressQueueToken<'n> {
+        EgressQueueToken(hot.masked_slot(self.0, class), PhantomData)
     }
 
     /// The slot of a class in which packets arrive by this port.
     #[inline(always)]
-    pub(crate) fn ingress_queue_token(self, class: u8, hot: &HotPathSettings) -> IngressQueueToken<'n> {
-        IngressQueueToken(hot.slot_of_masked_class(self.peer_port_id(), class), PhantomData)
+    pub(crate) fn ingress_token(self, class: u8, hot: &HotPathSettings) -> IngressQueueToken<'n> {
+        IngressQueueToken(hot.masked_slot(self.peer_port_id(), class), PhantomData)
     }
 }
 
@@ -87,7 +87,7 @@ impl<'n> IngressQueueToken<'n> {
 
     /// The port that packets arrive by, and the class.
     pub(crate) fn port_and_class(self, hot: &HotPathSettings) -> (PortToken<'n>, u8) {
-        let (peer, class) = hot.port_and_class_of_slot(self.0);
+        let (peer, class) = hot.port_and_class(self.0);
         (PortToken(peer.reverse(), PhantomData), class)
     }
 }
@@ -96,7 +96,7 @@ impl<'n> IngressQueueToken<'n> {
 impl<'n> BorrowedNodePorts<'n> {
     /// Borrows the node that sends by a port, with the token of the port.
     #[inline(always)]
-    pub(crate) fn borrow_sender_of_port(
+    pub(crate) fn borrow_sender(
         all: &'n mut PartitionPorts,
         port: PortId,
     ) -> (BorrowedNodePorts<'n>, PortToken<'n>) {
@@ -106,7 +106,7 @@ impl<'n> BorrowedNodePorts<'n> {
 
     /// Borrows the node that receives from a port, with the token of its port on the same link.
     #[inline(always)]
-    pub(crate) fn borrow_receiver_of_port(
+    pub(crate) fn borrow_receiver(
         all: &'n mut PartitionPorts,
         port: PortId,
     ) -> (BorrowedNodePorts<'n>, PortToken<'n>) {
@@ -133,7 +133,7 @@ impl<'n> BorrowedNodePorts<'n> {
     #[inline(always)]
     pub(crate) fn port_token(&self, port: PortId, ctx: &Context) -> PortToken<'n> {
         if self.all.ports.get(port).is_none_or(|state| state.from != self.node) {
-            ctx.plan.panic_wrong_port_owner(self.node, port);
+            ctx.plan.panic_wrong_owner(self.node, port);
         }
         PortToken(port, PhantomData)
     }
@@ -143,15 +143,15 @@ impl<'n> BorrowedNodePorts<'n> {
     /// # Panics
     /// If it belongs to another node.
     #[inline(always)]
-    pub(crate) fn checked_ingress_queue_token(
+    pub(crate) fn checked_ingress_token(
         &self,
         port: PortId,
         class: u8,
         ctx: &Context,
     ) -> IngressQueueToken<'n> {
-        let slot = ctx.hot.slot_of_masked_class(port, class);
+        let slot = ctx.hot.masked_slot(port, class);
         if self.all.ingress.accounts.get(slot).is_none_or(|account| account.node != self.node) {
-            ctx.plan.panic_wrong_port_owner(self.node, port.reverse());
+            ctx.plan.panic_wrong_owner(self.node, port.reverse());
         }
         IngressQueueToken(slot, PhantomData)
     }
@@ -181,7 +181,7 @@ impl BorrowedNodePorts<'_> {
 
     /// Borrows both.
     #[inline(always)]
-    pub(crate) fn port_and_queue_mut(
+    pub(crate) fn port_and_queue(
         &mut self,
         port: PortToken,
         slot: EgressQueueToken,
@@ -191,7 +191,7 @@ impl BorrowedNodePorts<'_> {
 
     /// Borrows port, slot and, for a switch, its switch-wide counters.
     #[inline(always)]
-    pub(super) fn port_queue_and_switch_counters_mut(
+    pub(super) fn split_mut(
         &mut self,
         port: PortToken,
         slot: EgressQueueToken,
@@ -208,29 +208,26 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// The rare-event counters of a queue.
-    pub(crate) fn rare_event_counters_mut(&mut self, slot: EgressQueueToken) -> &mut QueueCounters {
-        self.all.counters.rare_event_counters(slot.0)
+    pub(crate) fn rare_counters_mut(&mut self, slot: EgressQueueToken) -> &mut QueueCounters {
+        self.all.counters.rare_counters(slot.0)
     }
 
     /// Counts a marked packet of a queue.
     #[inline]
-    pub(crate) fn count_marked_packet(&mut self, slot: EgressQueueToken) {
-        self.all.counters.count_marked_packet(slot.0);
+    pub(crate) fn count_marked(&mut self, slot: EgressQueueToken) {
+        self.all.counters.count_marked(slot.0);
     }
 
     /// Counters that this node keeps for the sending end of a link.
-    pub(super) fn counters_kept_for_peer_mut(
-        &mut self,
-        slot: IngressQueueToken,
-    ) -> &mut QueueCountersKeptForPeer {
-        self.all.counters.counters_kept_for_peer(slot.0)
+    pub(super) fn counters_for_peer_mut(&mut self, slot: IngressQueueToken) -> &mut QueueCountersKeptForPeer {
+        self.all.counters.counters_for_peer(slot.0)
     }
 
-    pub(super) fn packets_lost_on_wire(&mut self, port: PortToken) -> &mut PacketsAndBytes {
+    pub(super) fn lost_on_wire(&mut self, port: PortToken) -> &mut PacketsAndBytes {
         &mut self.all.errors.lost_on_wire[port.peer_port_id().0 as usize]
     }
 
-    pub(super) fn count_not_ect_syn_drop(&mut self) {
+    pub(super) fn count_not_ect_syn(&mut self) {
         self.all.syn_drops_not_ect += 1;
     }
 
@@ -240,12 +237,12 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// Whether classes can be paused at all.
-    pub(super) fn can_pause_any_class(&self) -> bool {
+    pub(super) fn can_pause(&self) -> bool {
         !self.all.pauses.is_empty()
     }
 
     /// Pause frames that wait for the reaction time.
-    pub(super) fn pause_frames_in_reaction_time_mut(
+    pub(super) fn pauses_in_reaction_mut(
         &mut self,
         port: PortToken,
     ) -> &mut VecDeque<PauseFrameInReactionTime> {
@@ -253,7 +250,7 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// Pause frames that wait for the frame in service.
-    pub(super) fn unsent_pause_frames_mut(&mut self, port: PortToken) -> &mut PacketFifo {
+    pub(super) fn unsent_pauses_mut(&mut self, port: PortToken) -> &mut PacketFifo {
         &mut self.all.waiting_pauses[port.0]
     }
 
@@ -267,7 +264,7 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// The ETS scheduler and the port's round-robin state, if ETS is on.
-    pub(super) fn ets_and_drr_state(&mut self, port: PortToken) -> Option<(&EtsScheduler, &mut DrrState)> {
+    pub(super) fn ets_and_drr(&mut self, port: PortToken) -> Option<(&EtsScheduler, &mut DrrState)> {
         self.all.ets.as_ref().map(|ets| (ets, &mut self.all.turns[port.0]))
     }
 
@@ -282,7 +279,7 @@ impl BorrowedNodePorts<'_> {
         &mut self.all.ingress.accounts[slot.0]
     }
 
-    pub(super) fn pause_request_state_mut(&mut self, slot: IngressQueueToken) -> &mut PauseRequestState {
+    pub(super) fn pause_request_mut(&mut self, slot: IngressQueueToken) -> &mut PauseRequestState {
         &mut self.all.ingress.pause_requesters[slot.0]
     }
 
@@ -297,7 +294,7 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// When the frame in service would have ended if the link had not failed.
-    pub(super) fn scheduled_end_of_cut_frame_mut(&mut self, port: PortToken) -> &mut Time {
+    pub(super) fn cut_frame_end_mut(&mut self, port: PortToken) -> &mut Time {
         &mut self.all.errors.cut[port.0.0 as usize]
     }
 
@@ -307,38 +304,37 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// Sends a copy of a frame with its options to the partition where the link ends.
-    pub(super) fn send_frame_to_partition(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
+    pub(super) fn send_to_partition(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
         let to = self.port_state(port).peer_partition;
         let PartitionPorts { boundary, capture, .. } = &mut *self.all;
-        let outbox = boundary.outbox_for_frame_arrival(to, ctx.packets[index].at);
+        let outbox = boundary.outbox_for_arrival(to, ctx.packets[index].at);
         let packet = ctx.packets.export_packet(index, &mut outbox.options, &mut outbox.telemetries);
-        outbox.push_cross_partition_frame(port.0, packet);
+        outbox.push(port.0, packet);
         if ctx.hot.conweave {
             outbox.path_tags.push(ctx.packets.path_tag(index));
         }
-        if capture.is_frame_capture_enabled() {
-            outbox.written.push(capture.was_packet_captured(index));
+        if capture.is_enabled() {
+            outbox.written.push(capture.was_captured(index));
         }
     }
 
     /// Telemetry of the port at the departure of a frame.
     #[inline(always)]
-    pub(super) fn telemetry_of_port(
+    pub(super) fn port_telemetry(
         &self,
         port: PortToken,
         class: u8,
         stamper: TelemetryStamper,
         ctx: &Context,
     ) -> Hop {
-        let (state, slot) =
-            (self.port_state(port), self.egress_queue(port.egress_queue_token(class, &ctx.hot)));
-        stamper.build_hop_telemetry(state.rate, slot.backlog, state.tx_bytes, ctx.now())
+        let (state, slot) = (self.port_state(port), self.egress_queue(port.egress_token(class, &ctx.hot)));
+        stamper.build_hop(state.rate, slot.backlog, state.tx_bytes, ctx.now())
     }
 
     /// The jitter of the link, if it has some.
     pub(super) fn jittered_link_mut(&mut self, port: PortToken) -> Option<&mut JitteredLink> {
         let Port { from, to, .. } = self.all.ports[port.0];
-        self.all.jittered_link.find_jittered_link_between(from, to)
+        self.all.jittered_link.link_between(from, to)
     }
 
     /// The error model of the link, if it has one.

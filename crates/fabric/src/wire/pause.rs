@@ -16,7 +16,7 @@ use super::watched::QueueWatchdog;
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{FrameContent, PacketId};
-use crate::headroom::pause_quanta_duration;
+use crate::headroom::quanta_duration;
 use crate::ids::SlotId;
 use crate::settings::{PfcSettings, PfcWatchdogSettings, WatchdogAction};
 use pauseframe_units::{Span, Time};
@@ -31,16 +31,16 @@ impl<'n> BorrowedNodePorts<'n> {
         ctx: &mut Context,
     ) -> Option<PortToken<'n>> {
         let FrameContent::Pause { classes, quanta } = ctx.packets[index].content else { return None };
-        ctx.packets.remove_packet(index);
+        ctx.packets.remove(index);
         let reaction = ctx.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| {
             PfcSettings::reaction_time(Some(pfc), self.port_state(port).rate.rate())
         });
         let pause = PauseFrameInReactionTime { effect_at: ctx.now() + reaction, classes, quanta };
         if reaction == Span::ZERO {
-            self.apply_pause_frame_to_classes(port, pause, ctx);
+            self.apply_pause(port, pause, ctx);
             return Some(port);
         }
-        let waiting = self.pause_frames_in_reaction_time_mut(port);
+        let waiting = self.pauses_in_reaction_mut(port);
         waiting.push_back(pause);
         if waiting.len() == 1 {
             ctx.schedule_event(pause.effect_at, Event::PauseEffect(port.port_id()));
@@ -49,44 +49,35 @@ impl<'n> BorrowedNodePorts<'n> {
     }
 
     /// The reaction time of the first pause frame at `port` is over.
-    pub(crate) fn on_pause_reaction_time_over(&mut self, port: PortToken, ctx: &mut Context) {
-        let pause = self
-            .pause_frames_in_reaction_time_mut(port)
-            .pop_front()
-            .expect("a pause effect has a pause frame");
-        if let Some(next) = self.pause_frames_in_reaction_time_mut(port).front() {
+    pub(crate) fn on_pause_effect(&mut self, port: PortToken, ctx: &mut Context) {
+        let pause = self.pauses_in_reaction_mut(port).pop_front().expect("a pause effect has a pause frame");
+        if let Some(next) = self.pauses_in_reaction_mut(port).front() {
             ctx.schedule_event(next.effect_at, Event::PauseEffect(port.port_id()));
         }
-        self.apply_pause_frame_to_classes(port, pause, ctx);
+        self.apply_pause(port, pause, ctx);
     }
 
-    fn apply_pause_frame_to_classes(
-        &mut self,
-        port: PortToken,
-        pause: PauseFrameInReactionTime,
-        ctx: &mut Context,
-    ) {
+    fn apply_pause(&mut self, port: PortToken, pause: PauseFrameInReactionTime, ctx: &mut Context) {
         let in_use = ctx.plan.priorities.len() as u8;
-        let classes = pause.classes & ctx.plan.obeyed_pause_classes(port.port_id());
+        let classes = pause.classes & ctx.plan.obeyed_classes(port.port_id());
         for class in (0..in_use).filter(|class| classes & 1 << class != 0) {
             if pause.quanta == 0 {
-                let slot = port.egress_queue_token(class, &ctx.hot);
+                let slot = port.egress_token(class, &ctx.hot);
                 self.pause_state_mut(slot).resumes_received +=
                     u64::from(class & ctx.hot.account_mask == class);
                 self.end_pause(port, class, ctx);
             } else {
-                let until =
-                    ctx.now() + pause_quanta_duration(self.port_state(port).rate.rate(), pause.quanta);
+                let until = ctx.now() + quanta_duration(self.port_state(port).rate.rate(), pause.quanta);
                 self.begin_pause(port, class, until, ctx);
             }
         }
     }
 
     fn begin_pause(&mut self, port: PortToken, class: u8, until: Time, ctx: &mut Context) {
-        let (slot, now) = (port.egress_queue_token(class, &ctx.hot), ctx.now());
+        let (slot, now) = (port.egress_token(class, &ctx.hot), ctx.now());
         let bit = 1 << class;
         self.pause_state_mut(slot).pauses_received += u64::from(class & ctx.hot.account_mask == class);
-        if self.pass_pause_frame_to_watchdog(port, class, ctx) {
+        if self.notify_watchdog(port, class, ctx) {
             return;
         }
         let is_new = self.port_state(port).paused & bit == 0;
@@ -94,7 +85,7 @@ impl<'n> BorrowedNodePorts<'n> {
         let state = self.pause_state_mut(slot);
         if is_new {
             state.since = now;
-            ctx.notes.record_pause_start(slot.slot_id(), now);
+            ctx.notes.record_start(slot.slot_id(), now);
         }
         state.until = until;
         if state.expiry_at.is_none() {
@@ -105,11 +96,11 @@ impl<'n> BorrowedNodePorts<'n> {
 
     /// Ends the pause of a class, unless a watchdog blocks the queue.
     pub(crate) fn end_pause(&mut self, port: PortToken, class: u8, ctx: &mut Context) {
-        let (slot, now) = (port.egress_queue_token(class, &ctx.hot), ctx.now());
+        let (slot, now) = (port.egress_token(class, &ctx.hot), ctx.now());
         let bit = 1 << class;
-        if self.port_state(port).paused & bit != 0 && !self.is_watchdog_ignoring_pauses(slot) {
+        if self.port_state(port).paused & bit != 0 && !self.ignores_pauses(slot) {
             self.port_state_mut(port).paused &= !bit;
-            ctx.notes.record_pause_end(slot.slot_id(), now);
+            ctx.notes.record_end(slot.slot_id(), now);
             let state = self.pause_state_mut(slot);
             let length = now - state.since;
             state.total += length;
@@ -118,31 +109,31 @@ impl<'n> BorrowedNodePorts<'n> {
     }
 
     /// Clears all pauses after the link of `port` went down: active, pending and waiting to be sent.
-    pub(super) fn clear_all_pauses(&mut self, port: PortToken, ctx: &mut Context) {
-        if self.can_pause_any_class() {
-            self.discard_unsent_pause_frames(port, ctx);
+    pub(super) fn clear_pauses(&mut self, port: PortToken, ctx: &mut Context) {
+        if self.can_pause() {
+            self.discard_unsent_pauses(port, ctx);
             // Events of pauses that wait for the reaction time stay scheduled but have no effect.
-            for pause in self.pause_frames_in_reaction_time_mut(port) {
+            for pause in self.pauses_in_reaction_mut(port) {
                 pause.classes = 0;
             }
             for class in 0..ctx.plan.priorities.len() as u8 {
-                self.clear_watchdog_storm(port.egress_queue_token(class, &ctx.hot));
+                self.clear_storm(port.egress_token(class, &ctx.hot));
                 self.end_pause(port, class, ctx);
             }
         }
     }
 
     /// Discards the waiting pause frames.
-    fn discard_unsent_pause_frames(&mut self, port: PortToken, ctx: &mut Context) {
-        while let Some(index) = self.unsent_pause_frames_mut(port).pop_front(&ctx.packets) {
-            ctx.packets.remove_packet(index);
+    fn discard_unsent_pauses(&mut self, port: PortToken, ctx: &mut Context) {
+        while let Some(index) = self.unsent_pauses_mut(port).pop_front(&ctx.packets) {
+            ctx.packets.remove(index);
         }
         self.port_state_mut(port).pauses_wait = false;
     }
 
     /// Whether the pause timer has expired. If the pause was renewed meanwhile, schedules a new check.
     pub(crate) fn end_pause_if_expired(&mut self, port: PortToken, class: u8, ctx: &mut Context) -> bool {
-        let slot = port.egress_queue_token(class, &ctx.hot);
+        let slot = port.egress_token(class, &ctx.hot);
         let is_paused = self.port_state(port).paused & 1 << class != 0;
         let state = self.pause_state_mut(slot);
         state.expiry_at = None;
@@ -159,25 +150,23 @@ impl<'n> BorrowedNodePorts<'n> {
     }
 
     /// Informs the watchdog of a pause frame; true if the watchdog ignores it.
-    fn pass_pause_frame_to_watchdog(&mut self, port: PortToken, class: u8, ctx: &mut Context) -> bool {
-        let slot = port.egress_queue_token(class, &ctx.hot);
+    fn notify_watchdog(&mut self, port: PortToken, class: u8, ctx: &mut Context) -> bool {
+        let slot = port.egress_token(class, &ctx.hot);
         let is_exempt = ctx.plan.pfc_rule(port.port_id()).is_some_and(|rule| rule.watchdog == Some(false));
         if !self.owner_node().is_switch() || is_exempt {
             return false;
         }
-        self.queue_watchdog_mut(slot).is_some_and(|(settings, watched)| {
-            watched.record_pause_frame_at_watchdog(slot.slot_id(), settings, ctx)
-        })
+        self.queue_watchdog_mut(slot)
+            .is_some_and(|(settings, watched)| watched.record_pause_frame(slot.slot_id(), settings, ctx))
     }
 
     /// Whether the watchdog has taken the queue out of flow control, so pauses have no effect.
-    pub(super) fn is_watchdog_ignoring_pauses(&mut self, slot: EgressQueueToken) -> bool {
-        self.queue_watchdog_mut(slot)
-            .is_some_and(|(settings, watched)| watched.is_watchdog_ignoring_pauses(settings))
+    pub(super) fn ignores_pauses(&mut self, slot: EgressQueueToken) -> bool {
+        self.queue_watchdog_mut(slot).is_some_and(|(settings, watched)| watched.ignores_pauses(settings))
     }
 
     /// Whether the watchdog drops packets for the queue.
-    pub(crate) fn drops_packets_in_storm(&mut self, slot: EgressQueueToken) -> bool {
+    pub(crate) fn drops_in_storm(&mut self, slot: EgressQueueToken) -> bool {
         let drops = |(settings, watched): (PfcWatchdogSettings, &mut QueueWatchdog)| {
             settings.action == WatchdogAction::Drop && watched.in_storm
         };
@@ -185,7 +174,7 @@ impl<'n> BorrowedNodePorts<'n> {
     }
 
     /// Clears a storm after its end or a link failure.
-    pub(crate) fn clear_watchdog_storm(&mut self, slot: EgressQueueToken) {
+    pub(crate) fn clear_storm(&mut self, slot: EgressQueueToken) {
         if let Some((_, watched)) = self.queue_watchdog_mut(slot) {
             watched.in_storm = false;
         }
@@ -194,12 +183,7 @@ impl<'n> BorrowedNodePorts<'n> {
 
 impl PartitionPorts {
     /// Total paused time of a slot up to `now`, including a current pause, and the longest pause.
-    pub(crate) fn total_and_longest_pause_time(
-        &self,
-        slot: SlotId,
-        is_paused: bool,
-        now: Time,
-    ) -> (Span, Span) {
+    pub(crate) fn pause_times(&self, slot: SlotId, is_paused: bool, now: Time) -> (Span, Span) {
         let state = self.pauses.get(slot).copied().unwrap_or_default();
         if !is_paused {
             return (state.total, state.longest);

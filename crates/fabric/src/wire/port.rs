@@ -48,7 +48,7 @@ pub(crate) struct Port {
     pub(crate) tx_pending: bool,
     /// A `TxDone` is pending for when a packet leaves the forwarding pipeline.
     pub(crate) in_pipeline: bool,
-    /// Pause frames wait for the frame in service (`BorrowedNodePorts::unsent_pause_frames_mut`).
+    /// Pause frames wait for the frame in service (`BorrowedNodePorts::unsent_pauses_mut`).
     pub(crate) pauses_wait: bool,
     /// Extra work for each frame of the link.
     pub(super) extra: ExtraLinkWork,
@@ -59,21 +59,21 @@ pub(crate) struct Port {
 impl Port {
     /// Classes that could send now.
     #[inline(always)]
-    pub(crate) fn classes_eligible_to_send(&self) -> u8 {
+    pub(crate) fn eligible_classes(&self) -> u8 {
         self.ready & !self.paused
     }
 
     /// Counts a sent packet.
     #[inline(always)]
-    pub(super) fn count_sent_packet(&mut self, size: u32) {
+    pub(super) fn count_sent(&mut self, size: u32) {
         self.tx_packets += 1;
         self.tx_bytes += u64::from(size);
     }
 
     /// Whether anything could be sent now.
     #[inline(always)]
-    pub(crate) fn has_frames_to_send(&self) -> bool {
-        self.classes_eligible_to_send() != 0 || self.pauses_wait
+    pub(crate) fn has_eligible_frames(&self) -> bool {
+        self.eligible_classes() != 0 || self.pauses_wait
     }
 
     /// Whether nothing is in service or waiting, so that a packet can be transmitted directly.
@@ -98,14 +98,14 @@ impl Port {
         delay: Span,
         ctx: &mut Context,
     ) {
-        self.begin_transmission_of_last_frame(port, index, delay, ctx);
+        self.begin_last_transmission(port, index, delay, ctx);
         self.schedule_next_transmission(port, ctx);
     }
 
     /// Schedules the next transmission for the end of the frame in service, if more frames wait.
     #[inline(always)]
     fn schedule_next_transmission(&mut self, port: PortId, ctx: &mut Context) {
-        if self.has_frames_to_send() {
+        if self.has_eligible_frames() {
             self.tx_pending = true;
             ctx.schedule_event(self.busy_until, Event::TxDone(port));
         }
@@ -113,7 +113,7 @@ impl Port {
 
     /// [`Self::begin_transmission`] if no other frame waits.
     #[inline(always)]
-    pub(crate) fn begin_transmission_of_last_frame(
+    pub(crate) fn begin_last_transmission(
         &mut self,
         port: PortId,
         index: PacketId,
@@ -121,28 +121,19 @@ impl Port {
         ctx: &mut Context,
     ) {
         let arrival = self.occupy_wire(index, delay, ctx);
-        self.append_frame_to_wire(port, index, arrival, ctx);
+        self.append_to_wire(port, index, arrival, ctx);
     }
 
     /// Appends a frame to those in flight. Only the first has an event; each stores the arrival time of the one behind it.
     #[inline(always)]
-    pub(super) fn append_frame_to_wire(
-        &mut self,
-        port: PortId,
-        index: PacketId,
-        arrival: Time,
-        ctx: &mut Context,
-    ) {
-        if self
-            .in_flight
-            .push_back_and_notify_previous_tail(&mut ctx.packets, index, |last| last.at = arrival)
-        {
+    pub(super) fn append_to_wire(&mut self, port: PortId, index: PacketId, arrival: Time, ctx: &mut Context) {
+        if self.in_flight.push_back_with(&mut ctx.packets, index, |last| last.at = arrival) {
             ctx.schedule_arrival(arrival, port);
         }
     }
 
     /// [`Self::begin_transmission`] on a cross-partition link: only this frame is on the local wire, without an event.
-    pub(super) fn begin_cross_partition_transmission(
+    pub(super) fn begin_cross_partition(
         &mut self,
         port: PortId,
         index: PacketId,
@@ -152,7 +143,7 @@ impl Port {
         self.occupy_wire(index, delay, ctx);
         let before = std::mem::replace(&mut self.in_flight, PacketFifo::EMPTY);
         self.in_flight.push_back(&mut ctx.packets, index);
-        ctx.packets.remove_exported_packet(before.head().expect("the last frame that left has stayed"));
+        ctx.packets.remove_exported(before.head().expect("the last frame that left has stayed"));
         self.schedule_next_transmission(port, ctx);
     }
 
@@ -171,10 +162,10 @@ impl Port {
 
     /// Takes the first frame, which has arrived, off the wire and schedules the arrival of the next.
     #[inline(always)]
-    pub(crate) fn take_arrived_frame(&mut self, port: PortId, ctx: &mut Context) -> PacketId {
+    pub(crate) fn take_arrived(&mut self, port: PortId, ctx: &mut Context) -> PacketId {
         let index = self.in_flight.head().expect("an arrival has a frame");
         let &Packet { next, at, .. } = &ctx.packets[index];
-        self.in_flight.remove_head_given_next(next);
+        self.in_flight.remove_head(next);
         if next != PacketId::NONE {
             ctx.schedule_arrival(at, port);
         }

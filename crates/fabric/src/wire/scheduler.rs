@@ -52,7 +52,7 @@ pub(crate) struct NextPacketOfClass {
 
 impl DrrState {
     /// The state of every port; empty without ETS.
-    pub(crate) fn drr_states_by_port(
+    pub(crate) fn by_port(
         settings: &Settings,
         priorities: &[Priority],
         ports: usize,
@@ -69,9 +69,7 @@ impl EtsScheduler {
         if groups.len() < 2 {
             return None;
         }
-        let frames = priorities
-            .iter()
-            .map(|priority| settings.overhead.frame_size_of_ip_packet(settings.mtu, *priority));
+        let frames = priorities.iter().map(|priority| settings.overhead.frame_size(settings.mtu, *priority));
         let tunnel = settings.dual_tor.as_ref().map_or(0, |_| DualTorSettings::HEADER_BYTES);
         let max_frame = frames.max().unwrap_or(settings.mtu) + settings.overhead.gap + tunnel;
         Some(EtsScheduler::new(&groups, priorities, max_frame))
@@ -96,7 +94,7 @@ impl EtsScheduler {
     }
 
     /// The class to serve among `startable` (a bit each, at least one). `candidate` returns the next packet of a class.
-    pub(crate) fn next_ets_class_and_update_drr(
+    pub(crate) fn choose_class(
         &self,
         turns: &mut DrrState,
         startable: u8,
@@ -126,16 +124,16 @@ impl EtsScheduler {
                     turns.deficit[number] -= size;
                     if is_last && waiting == 1 << class {
                         turns.deficit[number] = 0;
-                        self.pass_drr_turn(turns);
+                        self.pass_turn(turns);
                     }
                     return class;
                 }
             }
-            self.pass_drr_turn(turns);
+            self.pass_turn(turns);
         }
     }
 
-    fn pass_drr_turn(&self, turns: &mut DrrState) {
+    fn pass_turn(&self, turns: &mut DrrState) {
         turns.current = (turns.current + 1) % self.groups.len() as u8;
         turns.begun = false;
     }
@@ -189,7 +187,7 @@ mod tests {
                 return None;
             }
             let queues = &self.queues;
-            let class = self.ets.next_ets_class_and_update_drr(&mut self.turns, startable, |class| {
+            let class = self.ets.choose_class(&mut self.turns, startable, |class| {
                 let queue = &queues[usize::from(class)];
                 let (size, since) = queue[0];
                 NextPacketOfClass { size, since: Time(since), is_last: queue.len() == 1 }

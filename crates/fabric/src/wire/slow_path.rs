@@ -2,7 +2,7 @@
 //! cache line that a hop reads anyway, selects this path.
 
 use super::PartitionPorts;
-use super::damage::mark_frame_damaged;
+use super::damage::mark_damaged;
 use super::own::{BorrowedNodePorts, PortToken};
 use super::port::ExtraLinkWork;
 use crate::context::Context;
@@ -10,7 +10,7 @@ use crate::frame::{PacketId, TelemetryId};
 
 impl PartitionPorts {
     /// Enables the slow path of captured and erroneous links.
-    pub(crate) fn enable_link_slow_path(&mut self, ctx: &mut Context) {
+    pub(crate) fn enable_slow_path(&mut self, ctx: &mut Context) {
         ctx.hot.slow_paths = true;
         self.ports.iter_mut().for_each(|port| port.extra = ExtraLinkWork::SlowPath);
     }
@@ -19,20 +19,15 @@ impl PartitionPorts {
 impl BorrowedNodePorts<'_> {
     /// Puts a frame on a link with extra work.
     #[inline(never)]
-    pub(super) fn stamp_telemetry_and_put_on_wire(
-        &mut self,
-        port: PortToken,
-        index: PacketId,
-        ctx: &mut Context,
-    ) {
+    pub(super) fn put_stamped_on_wire(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
         if self.owner_node().is_switch()
-            && let Some(telemetry) = ctx.packets.telemetry_to_append_to(index)
+            && let Some(telemetry) = ctx.packets.appendable_telemetry(index)
         {
-            self.append_telemetry_of_port(port, index, telemetry, ctx);
+            self.append_telemetry(port, index, telemetry, ctx);
         }
         let state = self.port_state_mut(port);
         if state.extra == ExtraLinkWork::SlowPath {
-            self.put_on_wire_by_slow_path(port, index, ctx);
+            self.put_by_slow_path(port, index, ctx);
         } else {
             state.begin_transmission(port.port_id(), index, state.delay, ctx);
         }
@@ -40,44 +35,38 @@ impl BorrowedNodePorts<'_> {
 
     /// Appends the telemetry of the port to that of a frame.
     #[inline(always)]
-    fn append_telemetry_of_port(
-        &self,
-        port: PortToken,
-        index: PacketId,
-        telemetry: TelemetryId,
-        ctx: &mut Context,
-    ) {
+    fn append_telemetry(&self, port: PortToken, index: PacketId, telemetry: TelemetryId, ctx: &mut Context) {
         if let Some(stamper) = ctx.plan.telemetry {
-            let hop = self.telemetry_of_port(port, ctx.packets[index].class, stamper, ctx);
-            ctx.packets.append_hop_telemetry(telemetry, hop);
+            let hop = self.port_telemetry(port, ctx.packets[index].class, stamper, ctx);
+            ctx.packets.append_hop(telemetry, hop);
         }
     }
 
     /// Puts a frame on a link that is cross-partition, captured, erroneous or jittered.
     #[cold]
     #[inline(never)]
-    fn put_on_wire_by_slow_path(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
+    fn put_by_slow_path(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
         let slow_paths = ctx.hot.slow_paths;
         let delay = self.draw_jittered_delay(port, index, ctx);
         if self.is_cross_partition(port) {
-            self.port_state_mut(port).begin_cross_partition_transmission(port.port_id(), index, delay, ctx);
+            self.port_state_mut(port).begin_cross_partition(port.port_id(), index, delay, ctx);
         } else {
             self.port_state_mut(port).begin_transmission(port.port_id(), index, delay, ctx);
         }
         if slow_paths {
-            self.capture_and_damage_frame(port, index, ctx);
+            self.capture_and_damage(port, index, ctx);
         }
         if self.is_cross_partition(port) {
-            self.send_frame_to_partition(port, index, ctx);
+            self.send_to_partition(port, index, ctx);
         }
     }
 
     /// Captures a frame and damages it, if the link does so.
-    fn capture_and_damage_frame(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
+    fn capture_and_damage(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
         self.capture_frame(port, index, ctx);
         let (size, now) = (u32::from(ctx.packets[index].size), ctx.now());
-        if self.erroneous_link_mut(port).is_some_and(|wire| wire.draw_frame_damage(size, now)) {
-            mark_frame_damaged(index, ctx);
+        if self.erroneous_link_mut(port).is_some_and(|wire| wire.draw_damage(size, now)) {
+            mark_damaged(index, ctx);
         }
     }
 }

@@ -7,14 +7,14 @@ use super::PartitionPorts;
 use super::own::{BorrowedNodePorts, PortToken};
 use crate::context::Context;
 use crate::event::Event;
-use crate::headroom::pause_quanta_duration;
+use crate::headroom::quanta_duration;
 use crate::observers::notes::{PauseChange, PauseChangeKind};
 use crate::settings::PauseStorm;
 use pauseframe_units::PortId;
 
 impl BorrowedNodePorts<'_> {
     /// Sends the next frames of a storm.
-    pub(crate) fn send_pause_storm_frames(
+    pub(crate) fn send_storm_frames(
         &mut self,
         number: u32,
         storm: &PauseStorm,
@@ -26,21 +26,21 @@ impl BorrowedNodePorts<'_> {
             return;
         }
         let in_use = ctx.plan.priorities.len() as u8;
-        let obeyed = ctx.plan.obeyed_pause_classes(port.peer_port_id());
+        let obeyed = ctx.plan.obeyed_classes(port.peer_port_id());
         let mask = ctx.hot.account_mask;
         for class in (0..in_use).filter(|class| class & mask == *class) {
             let is_named = storm.priorities.contains(&ctx.plan.priorities[usize::from(class)]);
             if (is_named || mask == 0) && obeyed & 1 << class != 0 {
-                if now == storm.start && storm.quanta > 0 && ctx.notes.is_recording_pauses() {
-                    let slot = port.ingress_queue_token(class, &ctx.hot).slot_id();
+                if now == storm.start && storm.quanta > 0 && ctx.notes.is_recording() {
+                    let slot = port.ingress_token(class, &ctx.hot).slot_id();
                     let what = PauseChangeKind::PauseRequested { fullest: None, parents: Vec::new() };
                     ctx.notes.list.push(PauseChange { at: now, slot, what });
                 }
                 self.send_pause_frame(port, class, storm.quanta, ctx);
             }
         }
-        let rate = ctx.plan.link_rate_of_port(port.peer_port_id());
-        let every = storm.every.unwrap_or_else(|| pause_quanta_duration(rate, storm.quanta.max(2)) / 2);
+        let rate = ctx.plan.link_rate(port.peer_port_id());
+        let every = storm.every.unwrap_or_else(|| quanta_duration(rate, storm.quanta.max(2)) / 2);
         ctx.schedule_event(now + every, Event::PauseStorm(number));
     }
 }

@@ -9,33 +9,26 @@ use pauseframe_units::{Priority, Time};
 impl BorrowedNodePorts<'_> {
     /// The class that ETS serves next at `port`.
     #[inline(never)]
-    pub(crate) fn next_class_by_ets(&mut self, port: PortToken, startable: u8, ctx: &Context) -> u8 {
+    pub(crate) fn choose_ets_class(&mut self, port: PortToken, startable: u8, ctx: &Context) -> u8 {
         let candidate = |class: u8| {
-            let slot = self.egress_queue(port.egress_queue_token(class, &ctx.hot));
+            let slot = self.egress_queue(port.egress_token(class, &ctx.hot));
             let packet = &ctx.packets[slot.queue.head().expect("a startable class has a packet")];
             let (size, since) = (u32::from(packet.size), packet.at);
             NextPacketOfClass { size: size + ctx.hot.gap, since, is_last: slot.backlog == u64::from(size) }
         };
         let candidates: [Option<NextPacketOfClass>; Priority::COUNT] =
             std::array::from_fn(|class| (startable & 1 << class != 0).then(|| candidate(class as u8)));
-        let Some((ets, turns)) = self.ets_and_drr_state(port) else { return startable.ilog2() as u8 };
-        ets.next_ets_class_and_update_drr(turns, startable, |class| {
-            candidates[usize::from(class)].expect("it may start")
-        })
+        let Some((ets, turns)) = self.ets_and_drr(port) else { return startable.ilog2() as u8 };
+        ets.choose_class(turns, startable, |class| candidates[usize::from(class)].expect("it may start"))
     }
 
     /// The eligible classes whose first packet has left the forwarding pipeline, and those of `sorted`. If there is none, schedules the port for the
     /// first one that leaves it.
-    pub(crate) fn classes_past_pipeline_or_schedule_port(
-        &mut self,
-        port: PortToken,
-        sorted: u8,
-        ctx: &mut Context,
-    ) -> u8 {
-        let eligible = self.port_state(port).classes_eligible_to_send();
+    pub(crate) fn ready_classes_or_schedule(&mut self, port: PortToken, sorted: u8, ctx: &mut Context) -> u8 {
+        let eligible = self.port_state(port).eligible_classes();
         let (now, mut through, mut first) = (ctx.now(), 0, Time::MAX);
         for class in (0..8u8).filter(|class| eligible & 1 << class != 0) {
-            let head = self.egress_queue(port.egress_queue_token(class, &ctx.hot)).queue.head();
+            let head = self.egress_queue(port.egress_token(class, &ctx.hot)).queue.head();
             let head = head.filter(|_| sorted & 1 << class == 0);
             let out = head.map_or(now, |head| ctx.packets[head].at + ctx.hot.switch_latency);
             first = first.min(out);

@@ -39,26 +39,26 @@ impl QueueWatchdogs {
     }
 
     /// Storms of a slot so far.
-    pub(crate) fn watchdog_storm_count(&self, slot: SlotId) -> u64 {
+    pub(crate) fn storm_count(&self, slot: SlotId) -> u64 {
         self.slots.get(slot).map_or(0, |watched| watched.storms)
     }
 }
 
 impl PfcWatchdogSettings {
     /// The first poll at or after `time`.
-    fn next_watchdog_poll_time(&self, time: Time) -> Time {
+    fn next_poll(&self, time: Time) -> Time {
         if self.poll.0 == 0 { time } else { Time(time.0.next_multiple_of(self.poll.0)) }
     }
 }
 
 impl QueueWatchdog {
     /// Whether the queue is in a storm whose action is more than an alert.
-    pub(super) fn is_watchdog_ignoring_pauses(&self, settings: PfcWatchdogSettings) -> bool {
+    pub(super) fn ignores_pauses(&self, settings: PfcWatchdogSettings) -> bool {
         self.in_storm && settings.action != WatchdogAction::Alert
     }
 
     /// Checks whether the detection or restoration time has passed. `since`: start of the current pause, if any.
-    pub(crate) fn check_watchdog_timers(
+    pub(crate) fn check_timers(
         &mut self,
         slot: SlotId,
         settings: PfcWatchdogSettings,
@@ -85,18 +85,18 @@ impl QueueWatchdog {
             }
         };
         self.armed = true;
-        ctx.schedule_event(settings.next_watchdog_poll_time(look_again), Event::Watchdog(slot));
+        ctx.schedule_event(settings.next_poll(look_again), Event::Watchdog(slot));
         verdict
     }
 
     /// Marks the beginning of a storm.
-    pub(crate) fn begin_watchdog_storm(&mut self) {
+    pub(crate) fn begin_storm(&mut self) {
         self.in_storm = true;
         self.storms += 1;
     }
 
     /// Records a pause frame; true if the watchdog ignores it.
-    pub(super) fn record_pause_frame_at_watchdog(
+    pub(super) fn record_pause_frame(
         &mut self,
         slot: SlotId,
         settings: PfcWatchdogSettings,
@@ -106,11 +106,8 @@ impl QueueWatchdog {
         self.last_pause = now;
         if !self.armed {
             self.armed = true;
-            ctx.schedule_event(
-                settings.next_watchdog_poll_time(now + settings.detection),
-                Event::Watchdog(slot),
-            );
+            ctx.schedule_event(settings.next_poll(now + settings.detection), Event::Watchdog(slot));
         }
-        self.is_watchdog_ignoring_pauses(settings)
+        self.ignores_pauses(settings)
     }
 }

@@ -54,7 +54,7 @@ fn many_to_one(transports: u16, count: u32, packets: u64) -> (Topology, Vec<Flow
 /// Bytes sent by the port to `host0` in `priority` up to `now`.
 fn sent(network: &Network, topology: &Topology, now: Time, code_point: u8) -> u64 {
     let sink = port(topology, "switch", "host0");
-    let reports = network.port_priority_reports(now);
+    let reports = network.port_reports(now);
     let of = reports.iter().find(|r| r.port == sink && r.priority == priority(code_point));
     of.map_or(0, |report| report.tx_bytes)
 }
@@ -74,7 +74,7 @@ fn each_class_counts_its_own_bytes() {
     for ((code_point, size), count) in bytes.into_iter().zip(packets) {
         assert_eq!(sent(&network, &topology, ending.now, code_point), count * size, "priority {code_point}");
     }
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     let nic = |host| reports.iter().find(|r| r.port == port(&topology, host, "switch")).expect("it has sent");
     let of_nics = ["host1", "host2", "host3"].map(|host| (nic(host).tx_packets, nic(host).priority));
     assert_eq!(of_nics, [(100, priority(0)), (70, priority(2)), (30, priority(5))]);
@@ -129,7 +129,7 @@ fn hosts_divide_their_link_too() {
     let settings = Settings { scheduler: ets(&[(&[2], 30), (&[5], 70)]), ..base };
     let (network, ending) = run_until(&topology, &settings, &flows, Time(2000 * US));
     let nic = port(&topology, "host1", "switch");
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     let bytes = [2, 5].map(|p| {
         reports.iter().find(|r| r.port == nic && r.priority == priority(p)).map_or(0, |r| r.tx_bytes) as f64
     });
@@ -220,7 +220,7 @@ fn reserved_bytes_are_there_when_the_pool_is_not() {
         let (network, ending) =
             run_until(&topology, &Settings { buffer, classes, ..base }, &flows, Time(60 * US));
         let sink = port(&topology, "switch", "host0");
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         let late = reports.iter().find(|r| r.port == sink && r.priority == priority(1)).unwrap();
         // Of the pool, the packets that leave free a little: one or two more can slip in.
         let held = late.backlog_max / TAGGED;
@@ -241,7 +241,7 @@ fn lossy_traffic_has_its_own_pool() {
         let settings = Settings { buffer, ..base.clone() };
         let (network, ending) = run_until(&topology, &settings, &flows, Time(3000 * US));
         let sink = port(&topology, "switch", "host0");
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         let lossy = reports.iter().find(|r| r.port == sink && r.priority == priority(0)).unwrap();
         assert!(lossy.backlog_max <= most);
         assert_eq!(lossy.drops[DropReason::BufferFull as usize] > 0, egress_pool.is_some());
@@ -355,7 +355,7 @@ fn a_marker_is_its_classes_own() {
     let (topology, flows) = many_to_one(2, 12, 1);
     let (network, ending) = run_until(&topology, &Settings { classes, ..both }, &flows, Time(1000 * US));
     let sink = port(&topology, "switch", "host0");
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     let dropped: Vec<_> = reports.iter().filter(|r| r.port == sink).map(|r| r.drops).collect();
     // A packet without a tag is the first to be in, so all twelve of class 1 meet a busy port: four wait, the fifth finds
     // more than three.

@@ -231,17 +231,10 @@ fn the_headroom_covers_the_jitter_of_host_links() {
         let late = Settings { wire_jitters: jitter_to_switch(&topology, jitter), ..mixed.clone() };
         let needed =
             |settings: &Settings| build(&topology, settings, &[]).network_plan().headroom_reports()[0].needed;
-        let plain = LinkHeadroom::compute_headroom_for_link(
-            wire,
-            wire,
-            TAGGED as u32,
-            FrameOverhead::ETHERNET,
-            Span::ZERO,
-            1,
-        );
+        let plain = LinkHeadroom::new(wire, wire, TAGGED as u32, FrameOverhead::ETHERNET, Span::ZERO, 1);
         assert_eq!(needed(&pure), plain);
         assert_eq!(needed(&mixed), plain);
-        let terms = plain.with_jitter_added(jitter, Span::ZERO, wire.rate, FrameOverhead::ETHERNET);
+        let terms = plain.with_jitter(jitter, Span::ZERO, wire.rate, FrameOverhead::ETHERNET);
         assert_eq!(needed(&late), terms);
         let grows = wire.rate.bytes_in(jitter).0 * 1522 / 1542;
         assert!((terms.headroom_bytes().0 - plain.headroom_bytes().0).abs_diff(grows) <= 2);
@@ -263,7 +256,7 @@ fn nothing_lossless_is_dropped_behind_late_lossy_frames() {
         let flows =
             pairs.map(|(from, transport)| FlowSpec { transport, ..flow(&topology, from, "host5", u64::MAX) });
         let (network, ending) = run_until(&topology, &settings, &flows, Time(2 * MS));
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         let lossless: Vec<_> = reports.iter().filter(|port| port.priority == priority(LOSSLESS)).collect();
         assert!(lossless.iter().all(|port| port.drops == [0; 6]));
         assert!(lossless.iter().any(|port| port.pauses_received > 10), "nothing was ever full");

@@ -127,7 +127,7 @@ fn codel_of_a_host_acts_on_what_its_sockets_send() {
         let settings = Settings { nic_queue, ..settings(config) };
         let (mut network, ending) = run(&topology, &settings, &flows);
         assert!(network.flow_records(ending.now).iter().all(|flow| flow.delivered == 1_000_000));
-        assert_eq!(network.packet_count_in_network(), 0);
+        assert_eq!(network.packets_in_network(), 0);
         report(&network, &ending, port(&topology, "a", "s"))
     };
     let small = || TcpConfig { initial_window: 4 * MSS, ..config() };

@@ -33,7 +33,7 @@ impl Workload for FlowList {
         true
     }
 
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.0.front().map(|flow| flow.start)
     }
     fn next_flow(&mut self) -> FlowSpec {
@@ -294,13 +294,13 @@ pub(crate) fn fct(record: &FlowRecord) -> Span {
 
 /// What `port` did for the one priority in use.
 pub(crate) fn report(network: &Network, ending: &RunEnding, port: PortId) -> PortPriorityReport {
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     *reports.iter().find(|report| report.port == port).expect("a port that did something")
 }
 
 /// Drops of all ports, by reason.
 pub(crate) fn drops(network: &Network, ending: &RunEnding) -> [u64; 6] {
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     reports
         .iter()
         .fold([0; 6], |sum, report| std::array::from_fn(|reason| sum[reason] + report.drops[reason]))

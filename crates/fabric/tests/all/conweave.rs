@@ -57,7 +57,7 @@ fn a_flow_leaves_a_slow_path_in_order() {
             0,
             "seed {seed}: {counts:?}"
         );
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         let [slow, fast] = ["slow", "fast"].map(|spine| {
             let to = port(&topology, "left", spine);
             reports.iter().filter(|row| row.port == to).map(|row| row.tx_bytes).sum::<u64>()
@@ -102,7 +102,7 @@ fn a_lost_tail_is_not_waited_for_for_ever() {
         let what = FailedElement::Link(port(&topology, "slow", "right").link());
         let down = Time::ZERO + Span::from_us(15);
         let failure = ScheduledFailure { is_silent: false, what, down, up: None };
-        network.schedule_link_and_node_failures(vec![failure], Span::from_us(50));
+        network.schedule_failures(vec![failure], Span::from_us(50));
         let ending = proceed(&mut network, Time::ZERO + Span::from_ms(500));
         assert_eq!(network.flow_records(ending.now)[0].status, FlowStatus::Finished, "seed {seed}");
         let counts = total(&network);
@@ -249,7 +249,7 @@ fn held_packets_are_marked_when_they_join_their_queue() {
         assert_eq!(drops(&network, &ending), [0; 6], "seed {seed}");
         held += total(&network).held_packets;
         let to_host = port(&topology, "right", "b");
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         marks += reports.iter().filter(|row| row.port == to_host).map(|row| row.ecn_marks).sum::<u64>();
     }
     assert!(held > 100 && marks > 100, "{held} held, {marks} marked");
@@ -265,7 +265,7 @@ fn held_packets_are_not_marked_below_the_threshold() {
         let flows = [flow(&topology, "a", "b", 3_000_000)];
         let (network, ending) = run(&topology, &weaving(settings, CONWEAVE), &flows);
         held += total(&network).held_packets;
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         let to_host = port(&topology, "right", "b");
         let marks = reports.iter().filter(|row| row.port == to_host).map(|row| row.ecn_marks).sum::<u64>();
         assert_eq!(marks, 0, "seed {seed}");
@@ -292,7 +292,7 @@ fn held_packets_without_ect_are_dropped_above_the_threshold() {
             let (network, ending) = run(&topology, &weaving(settings, CONWEAVE), &flows);
             held += total(&network).held_packets;
             let to_host = port(&topology, "right", "b");
-            let reports = network.port_priority_reports(ending.now);
+            let reports = network.port_reports(ending.now);
             let backlogs = reports.iter().filter(|row| row.port == to_host).map(|row| row.backlog_max);
             most = backlogs.fold(most, u64::max);
         }
@@ -314,7 +314,7 @@ fn the_log_of_paths_counts_held_packets_too() {
         held += total(&network).held_packets;
         let (to_host, rows) = (port(&topology, "right", "b"), network.path_rows());
         let logged: u64 = rows.iter().filter(|row| row.port == to_host).map(|row| row.counts.packets).sum();
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         let sent: u64 = reports.iter().filter(|row| row.port == to_host).map(|row| row.tx_packets).sum();
         assert_eq!(logged, sent, "seed {seed}");
     }
@@ -335,7 +335,7 @@ fn held_packets_pause_the_link_that_brings_them() {
         assert_eq!(drops(&network, &ending), [0; 6]);
         // Nothing else can fill this account: the link to the host is as fast as that from the spine.
         let of_link = port(&topology, "fast", "right");
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         let sent: u64 = reports.iter().filter(|row| row.port == of_link).map(|row| row.pauses_received).sum();
         assert!(sent == 0 || total(&network).held_packets > 0);
         pauses += sent;

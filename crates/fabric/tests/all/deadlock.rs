@@ -150,7 +150,7 @@ fn pauses_of_a_slow_host_do_not_hasten_the_detector() {
     flows.extend(around.into_iter().map(|flow| FlowSpec { start: Time(1000 * US), ..flow }));
     let mut network = build(&topology, &settings, &flows);
     let after = Span::from_ms(2);
-    network.enable_pause_interval_log(1 << 20);
+    network.enable_pause_log(1 << 20);
     network.enable_deadlock_detection(after, false);
     proceed(&mut network, Time(20_000 * US));
     let standing = |by_host: bool| {
@@ -174,7 +174,7 @@ fn without_the_closing_link_nothing_stops() {
     let ending = proceed(&mut network, Time::MAX);
     assert!(network.detected_deadlocks().is_empty());
     assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Finished));
-    let paused = network.port_priority_reports(ending.now).iter().map(|r| r.paused_longest).max().unwrap();
+    let paused = network.port_reports(ending.now).iter().map(|r| r.paused_longest).max().unwrap();
     assert!(paused > Span::from_us(5), "the detector has looked: {paused:?}");
 }
 
@@ -188,7 +188,7 @@ fn the_detector_is_silent_where_everything_finishes() {
         network.enable_deadlock_detection(Span::from_ns(300), false);
         let ending = proceed(&mut network, Time::MAX);
         assert!(network.detected_deadlocks().is_empty(), "seed {seed}");
-        paused += u64::from(network.port_priority_reports(ending.now).iter().any(|r| r.pauses_received > 0));
+        paused += u64::from(network.port_reports(ending.now).iter().any(|r| r.pauses_received > 0));
     }
     assert!(paused >= 10, "{paused} of 60 networks have paused");
 }
@@ -218,7 +218,7 @@ fn the_watchdog_breaks_a_deadlock() {
         let records = network.flow_records(ending.now);
         assert!(records.iter().all(|r| r.status == FlowStatus::Finished), "{action:?}: {records:?}");
         assert!(!network.detected_deadlocks().is_empty());
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         let storms: u64 = reports.iter().map(|r| r.watchdog_storms).sum();
         let lost: u64 = reports.iter().map(|r| r.lost[LossReason::Watchdog as usize]).sum();
         assert!(storms >= 1, "{action:?}");
@@ -251,7 +251,7 @@ fn the_watchdog_leaves_ordinary_pauses_alone() {
     let ending = proceed(&mut network, Time::MAX);
     let (mut bare, bare_ending) = run(&topology, &fixed_buffers(), &flows);
     assert_eq!(network.flow_records(ending.now), bare.flow_records(bare_ending.now));
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     assert!(reports.iter().all(|r| r.watchdog_storms == 0));
     assert!(reports.iter().any(|r| r.pauses_received > 10));
 }

@@ -26,11 +26,7 @@ struct Outcome {
 
 fn outcome(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> Outcome {
     let (mut network, ending) = run(topology, settings, flows);
-    Outcome {
-        ending,
-        flows: network.flow_records(ending.now),
-        ports: network.port_priority_reports(ending.now),
-    }
+    Outcome { ending, flows: network.flow_records(ending.now), ports: network.port_reports(ending.now) }
 }
 
 #[test]
@@ -48,9 +44,8 @@ fn another_seed_is_another_run() {
     let flows = [flow(&topology, "host0", "host15", 100 * MSS)];
     let settings = |seed, hop_choice| Settings { seed, hop_choice, ..settings(config()) };
     for spray in [None, Some(pauseframe_fabric::HopChoice::Spray)] {
-        let prints = (0..8).map(|seed| {
-            outcome(&topology, &settings(seed, spray), &flows).ending.fingerprint.fingerprint_as_u64()
-        });
+        let prints =
+            (0..8).map(|seed| outcome(&topology, &settings(seed, spray), &flows).ending.fingerprint.as_u64());
         let mut prints: Vec<_> = prints.collect();
         prints.sort_unstable();
         prints.dedup();
@@ -115,11 +110,11 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> S
     let ports: Vec<_> = (0..topology.port_count() as u32).map(PortId).collect();
     network.enable_frame_capture(&ports, 5_000);
     if seed.is_multiple_of(2) {
-        network.capture_packets_at_first_hop_only();
+        network.capture_first_hop_only();
     }
     network.enable_sampling(SamplePlan { every: Span(3_333_333), ports, workloads: vec![true] });
     network.enable_state_log(Span(7_777_777), 2_000);
-    network.enable_pause_interval_log(500);
+    network.enable_pause_log(500);
     network.enable_deadlock_detection(Span::from_us(20), false);
     if seed.is_multiple_of(3) {
         let what = pauseframe_fabric::FailedElement::Link(pauseframe_units::LinkId(
@@ -131,7 +126,7 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> S
             down: Time(50_000_000),
             up: Some(Time(90_000_000)),
         };
-        network.schedule_link_and_node_failures(vec![failure], Span::from_us(10));
+        network.schedule_failures(vec![failure], Span::from_us(10));
     }
     let ending = proceed(&mut network, Time(2_000_000_000));
     network.finish_observers(ending.now);
@@ -139,15 +134,15 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> S
         outcome: Outcome {
             ending,
             flows: network.flow_records(ending.now),
-            ports: network.port_priority_reports(ending.now),
+            ports: network.port_reports(ending.now),
         },
         samples: network.take_metric_samples(),
         frames: network.take_captured_frames(),
         pauses: network.pause_intervals().to_vec(),
         states: network.state_log_rows().to_vec(),
         deadlocks: network.detected_deadlocks().to_vec(),
-        throughput: network.throughput_series().goodput_bytes_by_interval().map(<[u64]>::to_vec).collect(),
-        under_way: network.packet_count_in_network(),
+        throughput: network.throughput_series().goodput_by_interval().map(<[u64]>::to_vec).collect(),
+        under_way: network.packets_in_network(),
     }
 }
 
@@ -307,7 +302,7 @@ fn a_fabric_of_65_536_hosts_is_divided_soon() {
     let topology = Arc::new(fat_tree(64, wire(), wire()).unwrap());
     let plan = NetworkPlan::new(topology, Arc::new(settings(config())));
     assert_eq!(plan.useful_partition_count(8), 8);
-    let partition_of = plan.assign_nodes_to_partitions(8);
+    let partition_of = plan.assign_nodes(8);
     assert!((0..8).all(|partition| partition_of.contains(&partition)));
 }
 
@@ -318,7 +313,7 @@ fn a_fat_tree_is_divided_by_pods() {
     let plan = build(&topology, &settings(config()), &[]);
     let plan = plan.network_plan();
     for (partitions, hosts) in [(1, 16), (2, 8), (4, 4)] {
-        let partition_of = plan.assign_nodes_to_partitions(partitions);
+        let partition_of = plan.assign_nodes(partitions);
         let partition = |node: pauseframe_units::NodeId| usize::from(partition_of[node.0 as usize]);
         for number in 0..partitions {
             assert_eq!(topology.hosts().filter(|host| partition(*host) == number).count(), hosts);
@@ -331,6 +326,6 @@ fn a_fat_tree_is_divided_by_pods() {
             assert_eq!(partition(leaf), partition(host));
         }
     }
-    assert_eq!(plan.assign_nodes_to_partitions(100).iter().max(), Some(&7), "eight leaf switches");
+    assert_eq!(plan.assign_nodes(100).iter().max(), Some(&7), "eight leaf switches");
     assert_eq!(plan.useful_partition_count(64), 1, "sixteen hosts are work for one thread");
 }

@@ -47,7 +47,7 @@ fn held(settings: &Settings) -> (Network, RunEnding) {
 /// Most bytes that a switch held of what came from a host.
 fn most(network: &Network, ending: &RunEnding, host: &str) -> u64 {
     let from = port(&star(), host, "s");
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     reports.iter().find(|r| r.port == from && r.priority == priority(LOSSLESS)).expect("traffic").ingress_max
 }
 
@@ -166,7 +166,7 @@ fn the_watchdog_leaves_a_port_alone() {
     let ending = proceed(&mut network, Time(MS));
     let storms = |host| {
         let to = port(&topology, "s", host);
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         reports
             .iter()
             .find(|r| r.port == to && r.priority == priority(LOSSLESS))
@@ -186,9 +186,9 @@ fn a_port_loses_frames_that_are_too_large() {
         let stop = Some(Time(MS));
         let flows = [FlowSpec { stop, ..flow(&topology, "a", "c", u64::MAX) }];
         let mut network = build(&topology, &settings, &flows);
-        network.add_link_error_models(&[(up, ErrorModel::LargerThan(1022))], &(Time::ZERO..Time::MAX));
+        network.add_error_models(&[(up, ErrorModel::LargerThan(1022))], &(Time::ZERO..Time::MAX));
         let ending = proceed(&mut network, Time::MAX);
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         let report = reports.iter().find(|r| r.port == up && r.tx_packets > 0).expect("traffic");
         (report.tx_packets, report.lost[LossReason::Corrupted as usize])
     };

@@ -110,7 +110,7 @@ fn a_tunnel_costs_two_links_with_an_outer_header() {
         for (from, to, class) in
             [("spine0", "leaf1", LOSSLESS), ("leaf1", "spine0", outer), ("leaf0", "host0", LOSSLESS)]
         {
-            let reports = network.port_priority_reports(ending.now);
+            let reports = network.port_reports(ending.now);
             let of_port = reports.iter().filter(|report| report.port == port(&topology, from, to));
             let data = of_port.filter(|report| report.priority == priority(class) && report.tx_packets > 0);
             assert_eq!(data.count(), 1, "{from} to {to}");
@@ -169,8 +169,7 @@ fn marks_in_the_tunnel_arrive() {
     let records = network.flow_records(ending.now);
     assert!(records.iter().all(|record| record.status == FlowStatus::Finished));
     let marked: u64 = records.iter().map(|record| record.ce_packets).sum();
-    let of_switches: u64 =
-        network.port_priority_reports(ending.now).iter().map(|report| report.ecn_marks).sum();
+    let of_switches: u64 = network.port_reports(ending.now).iter().map(|report| report.ecn_marks).sum();
     assert!(marked > 0);
     assert_eq!(marked, of_switches, "each mark of a switch reaches its host");
 }
@@ -203,10 +202,7 @@ fn the_standby_becomes_active_after_the_probes_are_missed() {
         let mut network = build(&topology, &settings, &flows);
         let down = Span::from_us(500);
         let failed = failure(link_of(&topology, "host0", 0), down, Some(Span::from_ms(1)));
-        network.schedule_link_and_node_failures(
-            vec![ScheduledFailure { is_silent, ..failed }],
-            Span::from_us(50),
-        );
+        network.schedule_failures(vec![ScheduledFailure { is_silent, ..failed }], Span::from_us(50));
         let ending = proceed(&mut network, Time::ZERO + Span::from_secs(10));
         let records = network.flow_records(ending.now);
         assert!(records.iter().all(|record| record.status == FlowStatus::Finished), "{records:?}");
@@ -230,8 +226,7 @@ fn flows_outlive_a_tor() {
         .collect();
     let mut network = build(&topology, &settings, &flows);
     let leaf0 = FailedElement::Node(topology.find("leaf0").unwrap());
-    network
-        .schedule_link_and_node_failures(vec![failure(leaf0, Span::from_us(200), None)], Span::from_us(50));
+    network.schedule_failures(vec![failure(leaf0, Span::from_us(200), None)], Span::from_us(50));
     let ending = proceed(&mut network, Time::ZERO + Span::from_secs(10));
     let records = network.flow_records(ending.now);
     assert!(records.iter().all(|record| record.status == FlowStatus::Finished), "{records:?}");
@@ -280,7 +275,7 @@ fn mlag(topology: &Topology, flows: &[FlowSpec]) -> Network {
 }
 
 fn sent(network: &Network, now: Time, port: PortId) -> u64 {
-    let reports = network.port_priority_reports(now);
+    let reports = network.port_reports(now);
     reports.iter().filter(|report| report.port == port).map(|report| report.tx_packets).sum()
 }
 
@@ -294,7 +289,7 @@ fn a_peer_link_carries_what_a_leaf_cannot_deliver() {
         let mut network = mlag(&topology, &flows);
         if fails {
             let failed = failure(link_of(&topology, "host0", 0), Span::from_us(50), None);
-            network.schedule_link_and_node_failures(vec![failed], Span::from_us(10));
+            network.schedule_failures(vec![failed], Span::from_us(10));
         }
         let ending = proceed(&mut network, Time::ZERO + Span::from_secs(10));
         let records = network.flow_records(ending.now);
@@ -320,7 +315,7 @@ fn an_isolated_leaf_is_reached_over_its_peer() {
     let uplinks = ["spine0", "spine1"].map(|spine| {
         failure(FailedElement::Link(port(&topology, "leaf0", spine).link()), Span::from_us(20), None)
     });
-    network.schedule_link_and_node_failures(uplinks.to_vec(), Span::from_us(10));
+    network.schedule_failures(uplinks.to_vec(), Span::from_us(10));
     let ending = proceed(&mut network, Time::ZERO + Span::from_secs(10));
     let records = network.flow_records(ending.now);
     assert!(records.iter().all(|record| record.status == FlowStatus::Finished));

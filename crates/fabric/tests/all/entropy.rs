@@ -55,7 +55,7 @@ fn with_a_dead_link(choice: EntropyChoice) -> (u64, Span) {
         let what = FailedElement::Link(port(&topology, "leaf0", "spine3").link());
         let down = Time::ZERO + Span::from_us(30);
         let failure = ScheduledFailure { is_silent: false, what, down, up: None };
-        network.schedule_link_and_node_failures(vec![failure], Span::from_secs(1));
+        network.schedule_failures(vec![failure], Span::from_secs(1));
         let ending = proceed(&mut network, Time::ZERO + Span::from_ms(100));
         for record in network.flow_records(ending.now) {
             assert_eq!(record.status, FlowStatus::Finished, "{choice:?}: {record:?}");

@@ -42,7 +42,7 @@ fn what_a_dead_link_holds_and_gets_is_lost() {
     let flows = [flow(&topology, "a", "b", 100 * MSS)];
     let (down, up) = (10 * FULL + FULL / 2, 20 * FULL + FULL / 2);
     let mut network = build(&topology, &settings, &flows);
-    network.schedule_link_and_node_failures(vec![link_down(&topology, "s", "b", down, Some(up))], Span::ZERO);
+    network.schedule_failures(vec![link_down(&topology, "s", "b", down, Some(up))], Span::ZERO);
     network.enable_frame_capture(&[port(&topology, "a", "s"), port(&topology, "s", "b")], 1 << 20);
     let ending = proceed(&mut network, Time::MAX);
 
@@ -54,7 +54,7 @@ fn what_a_dead_link_holds_and_gets_is_lost() {
     let record = network.flow_records(ending.now)[0];
     assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 100 * MSS));
     assert!(u64::from(record.retransmits) >= lost);
-    assert_eq!(network.packet_count_in_network(), 0);
+    assert_eq!(network.packets_in_network(), 0);
     // Between the failure and the repair nothing begins on the dead link.
     let frames = network.take_captured_frames();
     let dead = frames.iter().filter(|f| f.port == port(&topology, "s", "b")).map(|f| f.time.0);
@@ -69,7 +69,7 @@ fn a_cut_frame_counts_as_far_as_it_was_sent() {
     let flows = [flow(&topology, "a", "b", 100 * MSS)];
     for down in [10 * FULL, 10 * FULL + FULL / 2, 11 * FULL - 10] {
         let mut network = build(&topology, &settings(impatient(100 * MSS)), &flows);
-        network.schedule_link_and_node_failures(vec![link_down(&topology, "a", "s", down, None)], Span::ZERO);
+        network.schedule_failures(vec![link_down(&topology, "a", "s", down, None)], Span::ZERO);
         let ending = proceed(&mut network, Time(20 * FULL));
         assert_eq!(report(&network, &ending, port(&topology, "a", "s")).busy.0, down);
     }
@@ -84,7 +84,7 @@ fn a_host_keeps_its_queue_and_goes_on_when_the_link_is_back() {
         settings(TcpConfig { rto: RtoConfig { initial: Span::from_ms(50), ..config().rto }, ..config() });
     let mut network = build(&topology, &settings, &[flow(&topology, "a", "b", 100 * MSS)]);
     let (down, up) = (10 * FULL, 500 * US);
-    network.schedule_link_and_node_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
+    network.schedule_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
     let a = port(&topology, "a", "s");
     network.enable_frame_capture(&[a], 1 << 20);
     let ending = proceed(&mut network, Time(600 * US));
@@ -103,7 +103,7 @@ fn a_flap_within_a_frame_loses_that_frame_alone() {
     let settings = settings(impatient(10 * MSS));
     let mut network = build(&topology, &settings, &[flow(&topology, "a", "b", 10 * MSS)]);
     let flap = link_down(&topology, "a", "s", 3 * FULL + 100, Some(3 * FULL + 200));
-    network.schedule_link_and_node_failures(vec![flap], Span::ZERO);
+    network.schedule_failures(vec![flap], Span::ZERO);
     let a = port(&topology, "a", "s");
     network.enable_frame_capture(&[a], 10);
     let ending = proceed(&mut network, Time::MAX);
@@ -129,13 +129,13 @@ fn routes_follow_a_failure_after_the_convergence_time() {
     // No more than 64 packets have been made before a change and take their old path after it.
     let settings = settings(TcpConfig { receive_window: 64 * MSS as u32, ..impatient(64 * MSS) });
     let (network, ending) = run(&topology, &settings, &flows);
-    let used = network.port_priority_reports(ending.now);
+    let used = network.port_reports(ending.now);
     let first = usize::from(!used.iter().any(|r| r.port == uplinks[0] && r.tx_packets > 10_000));
 
     let (down, up, convergence) = (2000 * US, 9000 * US, 500 * US);
     let mut network = build(&topology, &settings, &flows);
     let failure = link_down(&topology, &leaf, spines[first], down, Some(up));
-    network.schedule_link_and_node_failures(vec![failure], Span(convergence));
+    network.schedule_failures(vec![failure], Span(convergence));
     network.enable_frame_capture(&uplinks, u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
     let frames = network.take_captured_frames();
@@ -167,7 +167,7 @@ fn a_failed_switch_cuts_its_hosts_off() {
     for hop_choice in [None, Some(pauseframe_fabric::HopChoice::Spray)] {
         let settings = Settings { hop_choice, ..settings(impatient(64 * MSS)) };
         let mut network = build(&topology, &settings, &flows);
-        network.schedule_link_and_node_failures(vec![failure], Span::from_us(100));
+        network.schedule_failures(vec![failure], Span::from_us(100));
         let ending = proceed(&mut network, Time::MAX);
         let sent = report(&network, &ending, port(&topology, "s0", "s1"));
         assert!(sent.lost[LossReason::LinkDown as usize] > 0);
@@ -175,7 +175,7 @@ fn a_failed_switch_cuts_its_hosts_off() {
             assert_eq!(record.status, FlowStatus::Finished);
             assert!(record.end > Time(5000 * US));
         }
-        assert_eq!(network.packet_count_in_network(), 0);
+        assert_eq!(network.packets_in_network(), 0);
     }
 }
 
@@ -190,9 +190,9 @@ fn the_pause_state_of_a_link_starts_anew() {
     let mut network = build(&topology, &settings, &[flow(&topology, "a", "r", 400 * MSS)]);
     let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
     let (down, up) = (50 * US, 80 * US);
-    network.schedule_link_and_node_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
+    network.schedule_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
     network.enable_frame_capture(&[a, to_a], 1 << 20);
-    network.enable_pause_interval_log(100);
+    network.enable_pause_log(100);
     let ending = proceed(&mut network, Time(100 * US));
     let pauses: Vec<u64> = network
         .take_captured_frames()
@@ -220,16 +220,16 @@ fn damaged_frames_are_counted_where_they_were_sent_and_sent_again() {
     let up = port(&topology, "host0", "switch");
     let run = |model| {
         let mut network = build(&topology, &settings, &flows);
-        network.add_link_error_models(&[(up, model)], &(Time::ZERO..Time::MAX));
+        network.add_error_models(&[(up, model)], &(Time::ZERO..Time::MAX));
         let ending = proceed(&mut network, Time::MAX);
         let record = network.flow_records(ending.now)[0];
         assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 20_000 * MSS));
-        assert_eq!(network.packet_count_in_network(), 0);
+        assert_eq!(network.packets_in_network(), 0);
         let sent = report(&network, &ending, up);
         let arrived = report(&network, &ending, port(&topology, "switch", "host1"));
         let corrupted = sent.lost[LossReason::Corrupted as usize];
         assert_eq!(sent.tx_packets - arrived.tx_packets, corrupted);
-        (corrupted, sent.tx_packets, ending.fingerprint.fingerprint_as_u64())
+        (corrupted, sent.tx_packets, ending.fingerprint.as_u64())
     };
     // 200 of 20,000 expected, standard deviation 14: five deviations.
     let (corrupted, sent, fingerprint) = run(ErrorModel::FrameErrors(0.01));
@@ -247,7 +247,7 @@ fn a_wire_that_is_mended_damages_nothing_more() {
     let up = port(&topology, "host0", "switch");
     let stop = Time(3_000 * US);
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 2_000 * MSS)]);
-    network.add_link_error_models(&[(up, ErrorModel::FrameErrors(1.0))], &(Time::ZERO..stop));
+    network.add_error_models(&[(up, ErrorModel::FrameErrors(1.0))], &(Time::ZERO..stop));
     // Frames that were sent before arrive up to a serialisation and a delay later.
     let lost = |network: &Network, ending: RunEnding| {
         report(network, &ending, up).lost[LossReason::Corrupted as usize]
@@ -273,9 +273,9 @@ fn lost_pause_frames_do_not_stop_a_port_for_ever() {
     let back: Vec<_> = (1..5)
         .map(|i| (port(&topology, "switch", &format!("host{i}")), ErrorModel::FrameErrors(0.3)))
         .collect();
-    network.add_link_error_models(&back, &(Time::ZERO..Time::MAX));
+    network.add_error_models(&back, &(Time::ZERO..Time::MAX));
     let ending = proceed(&mut network, Time::MAX);
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     assert!(reports.iter().any(|r| r.pauses_received < r.pauses_sent), "some pause frames were lost");
     assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Finished));
 }
@@ -318,14 +318,14 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
             .collect();
         let once = || {
             let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
-            network.schedule_link_and_node_failures(plan.clone(), convergence);
-            network.add_link_error_models(&corrupt, &(Time::ZERO..Time::MAX));
+            network.schedule_failures(plan.clone(), convergence);
+            network.add_error_models(&corrupt, &(Time::ZERO..Time::MAX));
             let ending = proceed(&mut network, Time::MAX);
             (network, ending)
         };
         let (mut network, ending) = once();
-        assert_eq!(network.packet_count_in_network(), 0, "seed {seed}");
-        let reports = network.port_priority_reports(ending.now);
+        assert_eq!(network.packets_in_network(), 0, "seed {seed}");
+        let reports = network.port_reports(ending.now);
         let lost: u64 = reports.iter().flat_map(|r| r.lost).sum();
         let sent: u64 = reports.iter().map(|r| r.tx_packets).sum();
         assert!(
@@ -356,7 +356,7 @@ fn models_of_one_wire_act_beside_each_other() {
         let flow = FlowSpec { stop: Some(Time(2_000 * US)), ..flow(&topology, "host0", "host1", u64::MAX) };
         let mut network = build(&topology, &Settings { transports, ..settings }, &[flow]);
         for (model, time) in models {
-            network.add_link_error_models(&[(up, *model)], time);
+            network.add_error_models(&[(up, *model)], time);
         }
         let ending = proceed(&mut network, Time(2_100 * US));
         report(&network, &ending, up).lost[LossReason::Corrupted as usize]

@@ -75,11 +75,10 @@ const FLOWS: [usize; 7] = [2, 3, 4, 5, 4, 3, 2];
 fn tcp_bolt_does_without_pauses_and_so_without_shares_by_port() {
     let (topology, flows) = port_fairness();
     let (network, ending) = run_until(&topology, &tcp_bolt(), &flows, Time(60 * MS));
-    let pauses: u64 = network.port_priority_reports(ending.now).iter().map(|report| report.pauses_sent).sum();
+    let pauses: u64 = network.port_reports(ending.now).iter().map(|report| report.pauses_sent).sum();
     // Five initial windows at once exceed the buffer; no later packet is dropped.
     let start = run_until(&topology, &tcp_bolt(), &flows, Time(MS));
-    let at_start: u64 =
-        start.0.port_priority_reports(start.1.now).iter().map(|report| report.pauses_sent).sum();
+    let at_start: u64 = start.0.port_reports(start.1.now).iter().map(|report| report.pauses_sent).sum();
     assert_eq!(pauses, at_start);
     for (shares, n) in epochs(60 * MS, &tcp_bolt()).iter().zip(FLOWS) {
         let all: f64 = shares.iter().sum();

@@ -26,7 +26,7 @@ fn with_choice(choice: HopChoice, settings: Settings) -> Settings {
 /// Data packets that leaf0 has sent to each spine.
 pub(crate) fn packets_to_spines(network: &Network, topology: &Topology, now: Time) -> Vec<u64> {
     let leaf = topology.find("leaf0").unwrap();
-    let reports = network.port_priority_reports(now);
+    let reports = network.port_reports(now);
     let of_port = |port: &pauseframe_units::PortId| {
         let rows = reports.iter().filter(|report| report.port == *port);
         rows.map(|report| report.tx_packets).sum()
@@ -87,7 +87,7 @@ fn a_choice_by_queue_keeps_queues_short() {
         assert!(records.iter().all(|record| record.status == FlowStatus::Finished), "{choice:?}");
         assert!(records.iter().all(|record| record.retransmits == 0), "{choice:?}");
         let leaf = topology.find("leaf0").unwrap();
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         let own = reports.iter().filter(|report| topology.owner(report.port) == leaf);
         own.map(|report| report.backlog_max).max().unwrap()
     };
@@ -166,7 +166,7 @@ fn old_samples_make_packets_crowd() {
             records.iter().all(|record| record.status == FlowStatus::Finished && record.retransmits == 0)
         );
         let leaf = topology.find("leaf0").unwrap();
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         reports
             .iter()
             .filter(|report| topology.owner(report.port) == leaf)
@@ -190,7 +190,7 @@ fn uplinks_around_a_loss(index: HashIndexSettings, lost: &str) -> Vec<[PortId; 2
     let mut network = build(&topology, &hashed(index, settings(config())), &flows);
     let what = FailedElement::Link(port(&topology, "leaf0", lost).link());
     let failure = ScheduledFailure { is_silent: false, what, down: Time::ZERO + Span::from_ms(20), up: None };
-    network.schedule_link_and_node_failures(vec![failure], Span::from_us(1));
+    network.schedule_failures(vec![failure], Span::from_us(1));
     let uplinks = |network: &Network| -> Vec<PortId> {
         (0..FLOWS as u32).map(|flow| network.path_of_flow(flow).unwrap()[1]).collect()
     };

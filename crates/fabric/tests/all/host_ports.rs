@@ -43,7 +43,7 @@ pub(crate) fn with_choice(choice: PortChoice, settings: Settings) -> Settings {
 pub(crate) fn sent_by_ports(network: &Network, topology: &Topology, host: &str, now: Time) -> Vec<u64> {
     let host = topology.find(host).unwrap();
     let ports = topology.ports_of_hosts().remove(&host).unwrap();
-    let reports = network.port_priority_reports(now);
+    let reports = network.port_reports(now);
     let of_port = |node: &NodeId| {
         let port = topology.nodes()[*node].ports[0];
         reports.iter().filter(|report| report.port == port).map(|report| report.tx_bytes).sum()
@@ -184,7 +184,7 @@ fn with_dead_port(settings: &Settings, down: Span, up: Option<Span>) -> (Topolog
     let what = FailedElement::Link(topology.nodes()[host].ports[0].link());
     let [down, up] = [Some(down), up].map(|at| at.map(|at| Time::ZERO + at));
     let failure = ScheduledFailure { is_silent: false, what, down: down.unwrap(), up };
-    network.schedule_link_and_node_failures(vec![failure], Span::from_us(100));
+    network.schedule_failures(vec![failure], Span::from_us(100));
     (topology, network)
 }
 
@@ -283,7 +283,7 @@ fn a_slow_receiver_shares_its_rate_among_its_ports() {
     let rate = 4.0 * size as f64 * 8.0 / (last - Time::ZERO).as_secs_f64() / 1e9;
     // 40 Gb/s less headers of 66 in 1,090 bytes.
     assert!((rate / (40.0 * 1024.0 / 1090.0) - 1.0).abs() < 0.01, "{rate}");
-    let pauses = network.port_priority_reports(ending.now);
+    let pauses = network.port_reports(ending.now);
     let host = receiver.host;
     for node in &topology.ports_of_hosts()[&host] {
         let port = topology.nodes()[*node].ports[0];
@@ -310,7 +310,7 @@ fn datagrams_move_too() {
         (4..8).map(|host| flow(&topology, "host0", &format!("host{host}"), 1_000_000)).collect();
     let mut network = build(&topology, &settings, &flows);
     let what = FailedElement::Link(topology.nodes()[topology.find("host0").unwrap()].ports[0].link());
-    network.schedule_link_and_node_failures(
+    network.schedule_failures(
         vec![ScheduledFailure {
             is_silent: false,
             what,
@@ -344,7 +344,7 @@ fn silent_links_are_found_by_lacp_alone() {
         let what = FailedElement::Link(topology.nodes()[second].ports[0].link());
         let failure =
             ScheduledFailure { what, down: Time::ZERO + Span::from_us(200), up: None, is_silent: true };
-        network.schedule_link_and_node_failures(vec![failure], Span::from_us(10));
+        network.schedule_failures(vec![failure], Span::from_us(10));
         let ending = proceed(&mut network, Time::ZERO + Span::from_ms(15));
         let records = network.flow_records(ending.now);
         let done = records.iter().filter(|record| record.status == FlowStatus::Finished).count();

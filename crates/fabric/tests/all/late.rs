@@ -110,7 +110,7 @@ fn run_captured(
     let ends: Vec<Time> = network.flow_records(ending.now).iter().map(|record| record.end).collect();
     let frames = network.take_captured_frames();
     let seen = check_journeys(topology, &frames, &ends, what);
-    assert_eq!(network.packet_count_in_network(), 0, "{what}");
+    assert_eq!(network.packets_in_network(), 0, "{what}");
     (network, seen)
 }
 
@@ -154,7 +154,7 @@ impl Exchanges {
 }
 
 impl Workload for Exchanges {
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.due.keys().next().map(|(start, _)| *start)
     }
     fn next_flow(&mut self) -> FlowSpec {
@@ -250,7 +250,7 @@ fn draw_failures(rng: &mut Rng, topology: &Topology) -> Vec<ScheduledFailure> {
 
 /// A place in the line for the NIC is that of the socket that took it: no other host's socket sends beyond its room.
 fn check_nics(topology: &Topology, network: &Network, settings: &Settings, what: &str) {
-    for report in network.port_priority_reports(Time::MAX) {
+    for report in network.port_reports(Time::MAX) {
         let is_nic = topology.nodes()[topology.owner(report.port)].kind == NodeKind::Host;
         // With a queue for each flow every socket has its own share.
         let fits =
@@ -274,7 +274,7 @@ fn every_packet_comes_to_its_own_host_by_links_that_exist() {
             &topology,
             &settings,
             vec![Box::new(FlowList(flows.into())), Box::new(kept)],
-            |network| network.schedule_link_and_node_failures(failures.clone(), Span::from_us(20)),
+            |network| network.schedule_failures(failures.clone(), Span::from_us(20)),
             &what,
         );
         (late, cnms) = (late + seen.late, cnms + seen.cnms);
@@ -360,7 +360,7 @@ fn a_resume_does_not_overtake_the_packet_that_goes_back() {
     let flows = [flow(&topology, "a", "b", 400 * MSS), flow(&topology, "c", "d", 1_000 * MSS)];
     let mut network = build(&topology, &settings, &flows);
     let what = FailedElement::Link(port(&topology, "s1", "s3").link());
-    network.schedule_link_and_node_failures(
+    network.schedule_failures(
         vec![ScheduledFailure { is_silent: false, what, down: Time(150 * US), up: None }],
         Span::from_us(1),
     );

@@ -70,7 +70,7 @@ fn a_reply_comes_after_its_delay() {
 struct Early(Option<FlowSpec>);
 
 impl Workload for Early {
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.0.map(|_| Time::ZERO)
     }
 
@@ -169,7 +169,7 @@ fn finished_flows_keep_no_ends() {
         assert!(
             records.iter().all(|record| record.status == FlowStatus::Finished && record.retransmits == 0)
         );
-        assert_eq!(network.max_simultaneous_endpoints(), 2, "fin {fin}, handshake {handshake}");
+        assert_eq!(network.peak_endpoints(), 2, "fin {fin}, handshake {handshake}");
     }
 }
 

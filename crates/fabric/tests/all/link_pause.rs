@@ -32,7 +32,7 @@ fn a_flow_of_datagrams_to_the_picosecond() {
     assert_eq!((record.datagrams.sent, record.datagrams.delivered, record.datagrams.lost), (100, 100, 0));
     // 1538 bytes on the wire at 10 Gb/s: 1230.4 ns.
     assert_eq!(record.end, Time::ZERO + Span(101 * 1_230_400) + Span::from_us(2));
-    assert_eq!(network.packet_count_in_network(), 0);
+    assert_eq!(network.packets_in_network(), 0);
 }
 
 /// Two flows of datagrams at line rate into one link: half is lost, all is accounted for.
@@ -110,7 +110,7 @@ fn a_paused_link_stops_all_priorities() {
             _ => None,
         })
         .collect();
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     let of = |p: u8| reports.iter().filter(move |r| r.priority == priority(p) && r.paused > Span::ZERO);
     let (low, high): (Vec<_>, Vec<_>) = (of(0).collect(), of(5).collect());
     assert_eq!(low.len(), 2);
@@ -122,7 +122,7 @@ fn a_paused_link_stops_all_priorities() {
     }
     let sent = low.iter().map(|report| report.pauses_sent).sum::<u64>();
     assert_eq!(quanta.iter().filter(|quanta| **quanta > 0).count() as u64, sent);
-    assert_eq!(network.packet_count_in_network(), 0);
+    assert_eq!(network.packets_in_network(), 0);
 }
 
 fn slow(topology: &Topology, rate: BitRate, buffer: u64) -> SlowReceiverSettings {
@@ -260,8 +260,7 @@ fn jumbo_frames_need_and_have_their_headroom() {
     assert_eq!(drops(&network, &ending), [0; 6]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let wire = link(10, Span::from_us(1));
-    let needed = LinkHeadroom::compute_headroom_for_link(wire, wire, 9022, settings.overhead, Span::ZERO, 1)
-        .headroom_bytes();
+    let needed = LinkHeadroom::new(wire, wire, 9022, settings.overhead, Span::ZERO, 1).headroom_bytes();
     // Wire bytes: 9042 in service, a pause frame of 84, 9042 that had begun, 2500 of two delays; 20 of 9042 do not count;
     // and the frame that crossed XOFF, less one byte.
     assert_eq!(needed, Bytes((20_669u64 * 9022).div_ceil(9042) + 9021));

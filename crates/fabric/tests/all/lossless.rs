@@ -89,7 +89,7 @@ fn nothing_is_lost(seed: u64, mtu: u32) {
     let (mut network, ending) = run(&topology, &settings, &flows);
     assert!(network.warnings().is_empty(), "{:?}", network.warnings());
     assert_eq!(drops(&network, &ending), [0; 6]);
-    assert!(network.port_priority_reports(ending.now).iter().all(|report| report.lost == [0; 3]));
+    assert!(network.port_reports(ending.now).iter().all(|report| report.lost == [0; 3]));
     for record in network.flow_records(ending.now) {
         assert_eq!(record.status, FlowStatus::Finished);
         assert_eq!((record.retransmits, record.timeouts), (0, 0));
@@ -139,8 +139,8 @@ proptest! {
         let reports = network.network_plan().headroom_reports();
         prop_assert_eq!(reports.len(), 2);
         let HeadroomReport { needed, limits, .. } = *reports.iter().find(|r| r.port == from_a).unwrap();
-        let frame = settings.overhead.frame_size_of_ip_packet(mtu, priority(LOSSLESS));
-        prop_assert_eq!(needed.headroom_bytes(), LinkHeadroom::compute_headroom_for_link(data, back, frame, settings.overhead, Span(reaction), 1).headroom_bytes());
+        let frame = settings.overhead.frame_size(mtu, priority(LOSSLESS));
+        prop_assert_eq!(needed.headroom_bytes(), LinkHeadroom::new(data, back, frame, settings.overhead, Span(reaction), 1).headroom_bytes());
         prop_assert_eq!(Bytes(limits.headroom), needed.headroom_bytes());
         prop_assert_eq!(Some(limits), network.network_plan().pause_thresholds(from_a, priority(LOSSLESS)));
         // In the time of the terms the link carries what they say, to a frame.
@@ -155,7 +155,7 @@ proptest! {
 #[test]
 fn a_byte_less_than_the_headroom_loses_a_packet() {
     for (mtu, gbps) in [(1500_u32, 10_u64), (9000, 10), (9000, 40), (576, 10), (1500, 100)] {
-        let frame = FrameOverhead::ETHERNET.frame_size_of_ip_packet(mtu, priority(LOSSLESS));
+        let frame = FrameOverhead::ETHERNET.frame_size(mtu, priority(LOSSLESS));
         let wire_ps = u64::from(frame + 20) * 8000 / gbps;
         let pause_ps = 84 * 8000 / gbps;
         // Frames that still come: until the pause acts, a whole number of them; the one that began in time; the crossing.
@@ -184,7 +184,7 @@ fn a_byte_less_than_the_headroom_loses_a_packet() {
             };
             Settings { mtu, pfc: Some(pfc), ..lossless(config.clone(), 1 << 22) }
         };
-        let needed = LinkHeadroom::compute_headroom_for_link(
+        let needed = LinkHeadroom::new(
             channel,
             channel,
             frame,

@@ -78,13 +78,13 @@ impl Rounds {
 }
 
 impl Workload for Rounds {
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         self.next
     }
     fn next_flow(&mut self) -> FlowSpec {
         unreachable!("it has messages only")
     }
-    fn on_message_start_time(&mut self, _now: Time) {
+    fn on_start_time(&mut self, _now: Time) {
         self.next = None;
         let (_, messages) = self.left.pop_front().unwrap();
         for message in messages {
@@ -100,10 +100,10 @@ impl Workload for Rounds {
     fn on_message_sent(&mut self, token: u32, now: Time) {
         self.end_part(token, now, true);
     }
-    fn has_sent_all_messages(&self) -> bool {
+    fn has_sent_all(&self) -> bool {
         self.left.is_empty() && self.under_way == 0 && self.due.is_empty()
     }
-    fn workload_as_any(&self) -> Option<&dyn Any> {
+    fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
     }
 }
@@ -133,14 +133,14 @@ fn run_rounds(
     let workload = Box::new(Rounds::new(topology, rounds));
     let mut network =
         Network::new(Arc::new(topology.clone()), routes, Arc::new(settings.clone()), vec![workload], true);
-    network.enable_pause_interval_log(100_000);
+    network.enable_pause_log(100_000);
     if let Some(memory) = memory {
         network.remember_steps(memory);
     }
     let ending = proceed(&mut network, Time::ZERO + Span::from_secs(100));
-    let told = network.workload_by_index(0).workload_as_any().unwrap().downcast_ref::<Rounds>().unwrap();
+    let told = network.workload(0).as_any().unwrap().downcast_ref::<Rounds>().unwrap();
     let seen = told.seen.clone();
-    let mut ports = network.port_priority_reports(ending.now);
+    let mut ports = network.port_reports(ending.now);
     // Sums of floating-point numbers in another order.
     for port in &mut ports {
         port.backlog_mean = (port.backlog_mean * 1e3).round();
@@ -148,7 +148,7 @@ fn run_rounds(
     let outcome = Outcome {
         seen,
         ports,
-        received: network.throughput_series().goodput_bytes_by_interval().map(<[u64]>::to_vec).collect(),
+        received: network.throughput_series().goodput_by_interval().map(<[u64]>::to_vec).collect(),
         pauses: network.pause_intervals().to_vec(),
         hops: network.total_packet_hops(),
         flows: network.flow_records(ending.now),

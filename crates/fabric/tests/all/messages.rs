@@ -28,13 +28,13 @@ fn message(from: NodeId, to: NodeId, bytes: u64, token: u32) -> ApplicationMessa
 }
 
 impl Workload for Echo {
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         (!self.begun).then_some(Time::ZERO)
     }
     fn next_flow(&mut self) -> FlowSpec {
         unreachable!("it has messages only")
     }
-    fn on_message_start_time(&mut self, _now: Time) {
+    fn on_start_time(&mut self, _now: Time) {
         self.begun = true;
     }
     fn next_message(&mut self) -> Option<ApplicationMessage> {
@@ -52,10 +52,10 @@ impl Workload for Echo {
     fn on_message_sent(&mut self, token: u32, now: Time) {
         self.sent.push((token, now));
     }
-    fn has_sent_all_messages(&self) -> bool {
+    fn has_sent_all(&self) -> bool {
         self.left == 0 && self.sent.len() == self.delivered.len()
     }
-    fn workload_as_any(&self) -> Option<&dyn Any> {
+    fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
     }
 }
@@ -80,7 +80,7 @@ pub(crate) fn run_echo(topology: &Topology, sizes: &[u64], config: TcpConfig) ->
 }
 
 pub(crate) fn told_by(network: &Network) -> &Echo {
-    network.workload_by_index(0).workload_as_any().unwrap().downcast_ref::<Echo>().unwrap()
+    network.workload(0).as_any().unwrap().downcast_ref::<Echo>().unwrap()
 }
 
 #[test]

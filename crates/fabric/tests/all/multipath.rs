@@ -47,7 +47,7 @@ fn a_segment_carries_the_option_and_takes_its_time() {
         let (mut network, ending) = run(&topology, &settings(config), &flows);
         let record = network.flow_records(ending.now)[0];
         assert_eq!(
-            (record.status, record.delivered, network.packet_count_in_network()),
+            (record.status, record.delivered, network.packets_in_network()),
             (FlowStatus::Finished, 1000, 0)
         );
         assert!(record.ideal == fct(&record), "{} against {}", record.ideal, fct(&record));
@@ -205,7 +205,7 @@ fn further_subflows_open_after_the_first() {
     let ending = proceed(&mut network, Time::MAX);
     let record = network.flow_records(ending.now)[0];
     assert_eq!((record.status, record.failure, record.delivered), (FlowStatus::Finished, None, 2000));
-    assert_eq!(network.packet_count_in_network(), 0);
+    assert_eq!(network.packets_in_network(), 0);
     let frames = network.take_captured_frames();
     let times: Vec<u64> = frames.iter().map(|frame| frame.time.0).collect();
     let connected = record.connected.unwrap().0;
@@ -229,7 +229,7 @@ fn data_of_a_silent_plane_take_the_other_one() {
         down: Time::ZERO + Span::from_ms(1),
         up: None,
     };
-    network.schedule_link_and_node_failures(vec![failure], Span::ZERO);
+    network.schedule_failures(vec![failure], Span::ZERO);
     let ending = proceed(&mut network, Time::ZERO + Span::from_secs(2));
     let record = network.flow_records(ending.now)[0];
     assert_eq!((record.status, record.delivered), (FlowStatus::Finished, bytes));
@@ -254,7 +254,7 @@ fn abandoned_subflows_leave_nothing_behind() {
         let settings = settings(TcpConfig { fin, ..linux(16) });
         let (mut network, ending) = run(&topology, &settings, &flows);
         assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
-        let places = network.max_simultaneous_endpoints();
+        let places = network.peak_endpoints();
         assert!(places <= 3 * 34, "fin {fin}, reply {reply}: {places}");
     }
 }
@@ -271,7 +271,7 @@ fn a_refused_connection_fails_its_flow_once() {
         let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "host0", "host1", MB)]);
         let record = network.flow_records(ending.now)[0];
         assert_eq!((record.status, record.failure, record.delivered), (FlowStatus::Failed, Some(reason), 0));
-        assert_eq!(network.packet_count_in_network(), 0);
+        assert_eq!(network.packets_in_network(), 0);
     }
 }
 

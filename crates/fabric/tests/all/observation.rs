@@ -35,7 +35,7 @@ fn the_mean_backlog_is_the_integral_of_dense_samples() {
                 *sums.entry((port, priority.code_point())).or_default() += sample.value * every.0 as f64;
             }
         }
-        for report in network.port_priority_reports(ending.now) {
+        for report in network.port_reports(ending.now) {
             let lost = report.lost.iter().chain(&report.drops).sum::<u64>() * FRAME;
             let changed = 2 * (report.tx_bytes + lost) + report.backlog_max;
             let sampled = sums[&(report.port, report.priority.code_point())];
@@ -86,7 +86,7 @@ fn paused_fractions_add_up_to_the_time_of_pauses() {
         .collect();
     assert_eq!(fractions.len(), 100);
     assert!(fractions.iter().all(|part| (0.0..=1.0).contains(part)), "{fractions:?}");
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     let paused: f64 =
         reports.iter().filter(|row| row.port == of_host).map(|row| row.paused.as_secs_f64()).sum();
     let sampled = fractions.iter().sum::<f64>() * every.as_secs_f64();
@@ -113,11 +113,11 @@ fn no_port_is_busier_than_time_passes() {
                 up,
             }
         });
-        network.schedule_link_and_node_failures(failures.collect(), Span::from_us(10));
+        network.schedule_failures(failures.collect(), Span::from_us(10));
         let ending = proceed(&mut network, until);
         assert_eq!(ending.now, until);
         let mut of_port: BTreeMap<PortId, u64> = BTreeMap::new();
-        for report in network.port_priority_reports(until) {
+        for report in network.port_reports(until) {
             *of_port.entry(report.port).or_default() += report.busy.0;
             cut += u64::from(report.lost[0] > 0);
         }
@@ -135,26 +135,20 @@ fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
         let down = Time(30_000_000);
         let what = FailedElement::Link(LinkId(seed as u32 % scenario.topology.links().len() as u32));
         let failure = ScheduledFailure { is_silent: false, what, down, up: Some(down + Span::from_us(200)) };
-        network.schedule_link_and_node_failures(vec![failure], Span::from_us(50));
+        network.schedule_failures(vec![failure], Span::from_us(50));
     }
     if watched {
         let ports: Vec<PortId> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
         network.enable_frame_capture(&ports, 1_000);
         let every = Span::from_ns(777 + seed);
         network.enable_sampling(SamplePlan { every, ports, workloads: vec![true] });
-        network.enable_pause_interval_log(1_000);
+        network.enable_pause_log(1_000);
         network.enable_deadlock_detection(Span::from_ns(900), false);
     }
     let ending = proceed(&mut network, until);
     network.finish_observers(ending.now);
     let records = network.flow_records(ending.now);
-    (
-        network.port_priority_reports(ending.now),
-        records,
-        ending.now,
-        ending.events,
-        ending.fingerprint.fingerprint_as_u64(),
-    )
+    (network.port_reports(ending.now), records, ending.now, ending.events, ending.fingerprint.as_u64())
 }
 
 #[test]
@@ -224,7 +218,7 @@ fn a_tight_shared_pool_forgets_nobody() {
         let unfinished =
             network.flow_records(ending.now).into_iter().filter(|r| r.status != FlowStatus::Finished);
         assert_eq!(unfinished.count(), 0, "seed {seed} ({})", scenario.family);
-        paused += u64::from(network.port_priority_reports(ending.now).iter().any(|r| r.pauses_received > 0));
+        paused += u64::from(network.port_reports(ending.now).iter().any(|r| r.pauses_received > 0));
     }
     assert!(paused >= 20, "{paused} networks have paused");
 }
@@ -266,7 +260,7 @@ fn the_state_log_shows_drops_of_a_port_that_sends_nothing() {
     let to_host = port(&topology, "switch", "host1");
     let (what, down) = (FailedElement::Link(to_host.link()), Time::ZERO + Span::from_us(600));
     let failure = ScheduledFailure { is_silent: false, what, down, up: None };
-    network.schedule_link_and_node_failures(vec![failure], Span::from_ms(100));
+    network.schedule_failures(vec![failure], Span::from_ms(100));
     network.enable_state_log(Span::from_us(10), 1000);
     let ending = proceed(&mut network, Time::ZERO + Span::from_ms(5));
     let dropped = |row: &StateLogRow| match row.state {
@@ -315,7 +309,7 @@ fn a_packet_is_captured_once_where_it_passes_first() {
         let mut network = build(&topology, &settings(config()), &[flow(&topology, "l0", "r0", 100 * MSS)]);
         network.enable_frame_capture(&ports, 1_000);
         if once {
-            network.capture_packets_at_first_hop_only();
+            network.capture_first_hop_only();
         }
         proceed(&mut network, Time::MAX);
         let frames = network.take_captured_frames();

@@ -38,7 +38,7 @@ fn rows_add_up_to_what_ports_count() {
         let settings = Settings { hop_choice, marker: step(5_000), ..settings(dctcp(40 * MSS)) };
         let (network, now, rows) = logged(&topology, &settings, &permutation(&topology, 300_000));
         let of_switches = |port| topology.nodes()[topology.owner(port)].kind == NodeKind::Switch;
-        for report in network.port_priority_reports(now).iter().filter(|report| of_switches(report.port)) {
+        for report in network.port_reports(now).iter().filter(|report| of_switches(report.port)) {
             let own = || rows.iter().filter(|row| row.port == report.port).map(|row| row.counts);
             let sums = (own().map(|counts| counts.packets).sum(), own().map(|counts| counts.bytes).sum());
             assert_eq!(sums, (report.tx_packets, report.tx_bytes), "{hop_choice:?}");

@@ -47,7 +47,7 @@ fn storm(topology: &Topology, code_points: &[u8]) -> PauseStorm {
 }
 
 fn of(network: &Network, ending: &RunEnding, port: PortId, code_point: u8) -> PortPriorityReport {
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     let found = reports.iter().find(|r| r.port == port && r.priority == priority(code_point));
     *found.expect("a port that did something")
 }
@@ -124,7 +124,7 @@ fn a_storm_crosses_cells() {
         }
         network.add_pause_storms(vec![storm(&topology, &[LOSSLESS])]);
         let ending = proceed(&mut network, Time::MAX);
-        (network.port_priority_reports(ending.now), ending.fingerprint)
+        (network.port_reports(ending.now), ending.fingerprint)
     };
     assert_eq!(run(None), run(Some([0, 1, 0, 0])));
 }

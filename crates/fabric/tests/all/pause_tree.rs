@@ -12,7 +12,7 @@ const US: u64 = 1_000_000;
 
 fn check_against_counters(network: &Network, now: Time) -> usize {
     let intervals = network.pause_intervals();
-    for report in network.port_priority_reports(now) {
+    for report in network.port_reports(now) {
         let of = |i: &&PauseInterval| i.port == report.port && i.priority == report.priority;
         let lengths: Vec<Span> =
             intervals.iter().filter(of).map(|i| i.end.unwrap_or(now) - i.start).collect();
@@ -44,7 +44,7 @@ fn intervals_add_up_to_the_counters_in_random_networks() {
     for seed in 0..60 {
         let scenario = draw(seed);
         let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
-        network.enable_pause_interval_log(1 << 20);
+        network.enable_pause_log(1 << 20);
         let ending = proceed(&mut network, Time::MAX);
         seen += check_against_counters(&network, ending.now);
         check_causes(&scenario.topology, network.pause_intervals());
@@ -68,7 +68,7 @@ fn congestion_spreads_up_a_line_as_a_chain_of_causes() {
     };
     let settings = lossless(silent, 60_000);
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
-    network.enable_pause_interval_log(100);
+    network.enable_pause_log(100);
     proceed(&mut network, Time(2000 * US));
     let intervals = network.pause_intervals();
     let paused: Vec<&str> =
@@ -82,7 +82,7 @@ fn congestion_spreads_up_a_line_as_a_chain_of_causes() {
 
     // The limit is kept, and a warning names what it left out.
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
-    network.enable_pause_interval_log(3);
+    network.enable_pause_log(3);
     proceed(&mut network, Time(2000 * US));
     assert_eq!((network.pause_intervals().len(), network.unrecorded_pause_count()), (3, 1));
 }

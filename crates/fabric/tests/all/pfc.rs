@@ -77,15 +77,8 @@ fn the_headroom_is_tight_to_the_byte() {
     let reaction = Span::from_ns(400);
     let settings =
         |headroom| blocked_settings(5, PfcSettings { reaction: Some(reaction), headroom, ..pfc() });
-    let needed = LinkHeadroom::compute_headroom_for_link(
-        channel,
-        channel,
-        TAGGED as u32,
-        settings(None).overhead,
-        reaction,
-        1,
-    )
-    .headroom_bytes();
+    let needed = LinkHeadroom::new(channel, channel, TAGGED as u32, settings(None).overhead, reaction, 1)
+        .headroom_bytes();
     assert_eq!(needed, Bytes(5 * TAGGED), "four frames after the one that crosses XOFF");
 
     let until = Time(100 * US);
@@ -122,16 +115,8 @@ fn what_comes_after_xoff_stays_within_the_headroom_and_comes_close() {
         let (data, back) = (channel(), channel());
         let reaction = Span(rng.uniform_below(2) * rng.uniform_below(2 * US));
         let settings = blocked_settings(5, PfcSettings { reaction: Some(reaction), ..pfc() });
-        let needed = LinkHeadroom::compute_headroom_for_link(
-            data,
-            back,
-            TAGGED as u32,
-            settings.overhead,
-            reaction,
-            1,
-        )
-        .headroom_bytes()
-        .0;
+        let needed =
+            LinkHeadroom::new(data, back, TAGGED as u32, settings.overhead, reaction, 1).headroom_bytes().0;
         let topology = blocked_receiver(data, back);
         let full = |channel: Channel| 1542 * 8000 / (channel.rate.0 / 1_000_000_000);
         // The seventh frame from a crosses XOFF; frames on the way back follow each other from q's first.
@@ -380,7 +365,7 @@ fn a_pause_stops_its_own_priority_only() {
     let record = network.flow_records(ending.now)[1];
     assert_eq!(record.status, FlowStatus::Finished);
     // It shares its NIC with no more than the frames that came before the pause.
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     let a = port(&topology, "a", "s");
     let paused = reports.iter().find(|r| r.port == a && r.priority.code_point() == LOSSLESS).unwrap();
     assert_eq!(fct(&record).0, 1001 * (FULL - 3200) + 2 * US + paused.tx_packets * FULL);

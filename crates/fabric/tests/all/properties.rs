@@ -470,7 +470,7 @@ fn balance(topology: &Topology, reports: &[PortPriorityReport], switch: NodeId) 
 }
 
 fn check_ports(seed: u64, scenario: &Scenario, network: &Network, now: Time) -> u64 {
-    let reports = network.port_priority_reports(now);
+    let reports = network.port_reports(now);
     // Control frames begin and end at leaf switches; the invariants of the run count them.
     let has_control = matches!(scenario.settings.hop_choice, Some(HopChoice::ConWeave(_)));
     for switch in scenario.topology.switches().filter(|_| !has_control) {
@@ -508,10 +508,10 @@ fn check_ports(seed: u64, scenario: &Scenario, network: &Network, now: Time) -> 
 fn check_seed(seed: u64) -> (bool, bool) {
     let scenario = draw(seed);
     let (mut network, ending) = run(&scenario.topology, &scenario.settings, &scenario.flows);
-    let seen = network.packet_count_in_network();
+    let seen = network.packets_in_network();
     check(seen == 0, seed, &scenario, "packets are under way after the end", &seen);
     let drops = check_ports(seed, &scenario, &network, ending.now);
-    let pauses = network.port_priority_reports(ending.now).iter().any(|report| report.pauses_sent > 0);
+    let pauses = network.port_reports(ending.now).iter().any(|report| report.pauses_sent > 0);
     for record in &network.flow_records(ending.now) {
         let check = |holds, what| check(holds, seed, &scenario, what, record);
         let rdma = scenario.settings.transports[usize::from(record.spec.transport)].rdma();

@@ -78,7 +78,7 @@ fn the_queue_stays_near_its_set_point() {
     // Both are limited, to the bottleneck's rate together.
     let sum = rates.iter().sum::<f64>() / rates.len() as f64 * 2.0;
     assert!((9.0..11.0).contains(&sum), "limiters allow {sum} Gb/s together");
-    let reports = network.port_priority_reports(until);
+    let reports = network.port_reports(until);
     let sent: u64 = reports.iter().map(|report| report.cnms_sent).sum();
     let received: u64 = reports.iter().map(|report| report.cnms_received).sum();
     assert!(sent > 100 && sent - received <= 1, "{sent} CNMs sent, {received} received");

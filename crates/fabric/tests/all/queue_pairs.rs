@@ -80,7 +80,7 @@ fn busiest_uplink(n: u32, pairs: u32, draws: u64) -> f64 {
     let busiest = |seed| {
         let settings = Settings { seed, ..connected(pairs, true, roce(NO_CONTROL)) };
         let (network, _) = run(&topology, &settings, &flows);
-        let counts = network.flows_by_equal_next_hop();
+        let counts = network.flows_by_next_hop();
         let own = counts.iter().find(|((at, _), _)| *at == leaf).unwrap();
         assert_eq!(own.1.iter().sum::<u32>(), n * pairs);
         f64::from(*own.1.iter().max().unwrap()) / f64::from(pairs)
@@ -114,7 +114,7 @@ fn a_queue_pair_that_fails_fails_its_flow() {
         (record.status, record.failure),
         (FlowStatus::Failed, Some(ConnectionFailure::RetriesExhausted))
     );
-    assert_eq!((record.delivered, network.started_and_finished_flow_counts()), (0, (1, 0)));
+    assert_eq!((record.delivered, network.flow_counts()), (0, (1, 0)));
     assert!(ending.now < Time(Span::from_ms(100).0), "the other queue pairs stop: {}", ending.now);
 }
 
@@ -130,13 +130,13 @@ struct Sequence {
 }
 
 impl Workload for Sequence {
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         (!self.begun).then_some(Time::ZERO)
     }
     fn next_flow(&mut self) -> FlowSpec {
         unreachable!("it has messages only")
     }
-    fn on_message_start_time(&mut self, _now: Time) {
+    fn on_start_time(&mut self, _now: Time) {
         self.begun = true;
     }
     fn next_message(&mut self) -> Option<ApplicationMessage> {
@@ -150,10 +150,10 @@ impl Workload for Sequence {
     fn on_message_sent(&mut self, token: u32, _now: Time) {
         self.sent.push(token);
     }
-    fn has_sent_all_messages(&self) -> bool {
+    fn has_sent_all(&self) -> bool {
         self.delivered.len() == self.count && self.sent.len() == self.count
     }
-    fn workload_as_any(&self) -> Option<&dyn Any> {
+    fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
     }
 }
@@ -172,8 +172,8 @@ fn run_sequence(topology: &Topology, settings: Settings, sizes: &[u64]) -> (Netw
     let (topology, settings) = (Arc::new(topology.clone()), Arc::new(settings));
     let mut network = Network::new(topology, routes, settings, vec![Box::new(sequence)], true);
     let ending = proceed(&mut network, Time::ZERO + Span::from_secs(1));
-    let told = network.workload_by_index(0).workload_as_any().unwrap().downcast_ref::<Sequence>().unwrap();
-    assert!(told.has_sent_all_messages(), "{told:?}");
+    let told = network.workload(0).as_any().unwrap().downcast_ref::<Sequence>().unwrap();
+    assert!(told.has_sent_all(), "{told:?}");
     let delivered = told.delivered.clone();
     (network, delivered, ending.now)
 }
@@ -211,8 +211,7 @@ fn the_ideal_of_a_query_is_a_bound_for_split_messages() {
     let ideal = |count| {
         let settings = Arc::new(connected(count, true, roce(NO_CONTROL)));
         let routes = Arc::new(NextHops::shortest(&topology).unwrap());
-        IdealFctCalculator::new(Arc::new(topology.clone()), routes, settings)
-            .ideal_query_completion_time(&query)
+        IdealFctCalculator::new(Arc::new(topology.clone()), routes, settings).query_completion_time(&query)
     };
     let (one, four) = (ideal(1), ideal(4));
     assert!(four < one / 3 && four > one / 5, "{four} against {one}");

@@ -150,7 +150,7 @@ fn report_of(
 ) -> u64 {
     let up = port(topology, host, "switch");
     network
-        .port_priority_reports(ending.now)
+        .port_reports(ending.now)
         .iter()
         .filter(|report| report.port == up)
         .map(|report| report.pauses_received)
@@ -262,7 +262,7 @@ fn dcqcn_stands_at_the_fixed_point_of_the_fluid_model() {
         let mut network = build(&topology, &settings, &flows);
         let mut seen = |until: u64| {
             let ending = proceed(&mut network, Time(Span::from_ms(until).0));
-            let reports = network.port_priority_reports(ending.now);
+            let reports = network.port_reports(ending.now);
             let report =
                 *reports.iter().find(|r| r.port == down && r.priority == priority(LOSSLESS)).unwrap();
             (report.backlog_mean * until as f64, report.ecn_marks as f64, report.tx_packets as f64)
@@ -316,7 +316,7 @@ fn a_receiver_that_is_gone_exhausts_the_retries() {
     }
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 10_000_000)]);
     let what = FailedElement::Link(port(&topology, "host1", "switch").link());
-    network.schedule_link_and_node_failures(
+    network.schedule_failures(
         vec![ScheduledFailure { is_silent: false, what, down: Time(Span::from_us(50).0), up: None }],
         Span::ZERO,
     );
@@ -368,7 +368,7 @@ fn incasts_end_as_in_the_hpcc_simulator() {
             let (mut network, ending) = run(&topology, &settings, &flows);
             let last = network.flow_records(ending.now).iter().map(|record| record.end.0).max().unwrap();
             let down = port(&topology, "switch", "host0");
-            let reports = network.port_priority_reports(ending.now);
+            let reports = network.port_reports(ending.now);
             let report = reports.iter().find(|r| r.port == down && r.priority == priority(LOSSLESS)).unwrap();
             ends.push((last as f64 / 1000.0, report.backlog_mean * ending.now.0 as f64 / last as f64));
         }
@@ -411,7 +411,7 @@ fn hpcc_keeps_queues_near_zero_as_in_its_simulator() {
             let records = network.flow_records(ending.now);
             let last = records.iter().map(|record| record.end.0).max().unwrap();
             let down = port(&topology, "switch", "host0");
-            let reports = network.port_priority_reports(ending.now);
+            let reports = network.port_reports(ending.now);
             let report = reports.iter().find(|r| r.port == down && r.priority == priority(LOSSLESS)).unwrap();
             ends += last as f64 / 5000.0;
             queues += report.backlog_mean * ending.now.0 as f64 / last as f64 / 5.0;
@@ -456,7 +456,7 @@ fn swift_keeps_the_queue_that_its_target_delay_asks_for() {
         let flows = ["host1", "host2"].map(|from| flow(&topology, from, "host0", bytes));
         let (network, ending) = run(&topology, &settings, &flows);
         let down = port(&topology, "switch", "host0");
-        let reports = network.port_priority_reports(ending.now);
+        let reports = network.port_reports(ending.now);
         let report = reports.iter().find(|r| r.port == down && r.priority == priority(LOSSLESS)).unwrap();
         let length = ending.now.0 as f64;
         (report.backlog_mean * length, length)
@@ -516,7 +516,7 @@ fn nscc_outlives_a_link_that_comes_back() {
     let what = FailedElement::Link(topology.nodes()[topology.find(&hosts[1]).unwrap()].ports[0].link());
     let [down, up] = [200, 30_000].map(|at| Time::ZERO + Span::from_us(at));
     let failure = ScheduledFailure { is_silent: false, what, down, up: Some(up) };
-    network.schedule_link_and_node_failures(vec![failure], Span::from_us(10));
+    network.schedule_failures(vec![failure], Span::from_us(10));
     let ending = proceed(&mut network, Time::MAX);
     let record = network.flow_records(ending.now)[0];
     assert_eq!(record.status, FlowStatus::Finished);
@@ -532,7 +532,7 @@ fn trimming_keeps_ingress_accounts() {
     let flows: Vec<FlowSpec> =
         (1..9).map(|sender| flow(&topology, &hosts[sender], &hosts[0], 500_000)).collect();
     let (mut network, ending) = run(&topology, &settings, &flows);
-    let trimmed: u64 = network.port_priority_reports(ending.now).iter().map(|report| report.trims).sum();
+    let trimmed: u64 = network.port_reports(ending.now).iter().map(|report| report.trims).sum();
     assert!(trimmed > 100, "{trimmed} trims");
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
 }
@@ -581,7 +581,7 @@ fn nscc_ends_as_in_htsim() {
             let (mut network, ending) = run(&topology, &settings, &flows);
             let records = network.flow_records(ending.now);
             assert!(records.iter().all(|record| record.status == FlowStatus::Finished));
-            let reports = network.port_priority_reports(ending.now);
+            let reports = network.port_reports(ending.now);
             let trimmed: u64 = reports.iter().map(|report| report.trims).sum();
             let repeats: u64 = records.iter().map(|record| record.rdma.repeats_by_nak).sum();
             if trims {

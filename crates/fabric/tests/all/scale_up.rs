@@ -100,11 +100,11 @@ fn a_query_within_a_server_has_no_last_link() {
     let ideal = IdealFctCalculator::new(Arc::new(topology), routes, settings);
     let to_first = |source: usize, size| FlowSpec::new(hosts[source], hosts[0], size);
     let (near, far) = (to_first(1, 100), to_first(2, 100_000));
-    assert_eq!(ideal.ideal_query_completion_time(&[near]), Span::from_ns(125));
-    let alone = ideal.ideal_query_completion_time(&[far]);
-    assert_eq!(ideal.ideal_query_completion_time(&[near, far]), alone);
-    assert_eq!(ideal.ideal_query_completion_time(&[far, near]), alone);
-    assert_eq!(ideal.ideal_query_completion_time(&[to_first(1, 1_000_000), far]), Span::from_ns(1_000_025));
+    assert_eq!(ideal.query_completion_time(&[near]), Span::from_ns(125));
+    let alone = ideal.query_completion_time(&[far]);
+    assert_eq!(ideal.query_completion_time(&[near, far]), alone);
+    assert_eq!(ideal.query_completion_time(&[far, near]), alone);
+    assert_eq!(ideal.query_completion_time(&[to_first(1, 1_000_000), far]), Span::from_ns(1_000_025));
 }
 
 #[test]
@@ -136,13 +136,13 @@ struct Messages {
 }
 
 impl Workload for Messages {
-    fn next_flow_start_time(&self) -> Option<Time> {
+    fn next_start_time(&self) -> Option<Time> {
         (!self.has_begun).then_some(Time::ZERO)
     }
     fn next_flow(&mut self) -> FlowSpec {
         unreachable!("it has messages only")
     }
-    fn on_message_start_time(&mut self, _now: Time) {
+    fn on_start_time(&mut self, _now: Time) {
         self.has_begun = true;
     }
     fn next_message(&mut self) -> Option<ApplicationMessage> {
@@ -155,10 +155,10 @@ impl Workload for Messages {
     fn on_message_sent(&mut self, token: u32, now: Time) {
         self.log.push((token, false, now));
     }
-    fn has_sent_all_messages(&self) -> bool {
+    fn has_sent_all(&self) -> bool {
         self.left == 0
     }
-    fn workload_as_any(&self) -> Option<&dyn Any> {
+    fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
     }
 }
@@ -182,7 +182,7 @@ fn messages_keep_their_order_on_a_connection_and_share_among_connections() {
     let settings = Settings { reaction: Span::from_us(1), ..with_servers(&topology, settings(config())) };
     let mut network = network(&topology, settings, Box::new(messages));
     let end = proceed(&mut network, Time::ZERO + Span::from_secs(1)).now;
-    let told = network.workload_by_index(0).workload_as_any().unwrap().downcast_ref::<Messages>().unwrap();
+    let told = network.workload(0).as_any().unwrap().downcast_ref::<Messages>().unwrap();
     // Until 1000 ns both connections have half of the rate, then the first has all of it; an application learns of
     // each message a microsecond later.
     let at = |ns: u64| Time::ZERO + Span::from_ns(ns) + Span::from_us(1);

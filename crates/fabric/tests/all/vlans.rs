@@ -151,8 +151,8 @@ fn a_switch_that_changes_the_lane_pauses_the_lane_that_packets_came_by() {
     let settings = in_lanes(routes(tables), 60_000);
     let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", 1_000_000)]);
     assert_eq!(network.flow_records(ending.now)[0].status, FlowStatus::Finished);
-    assert_eq!((drops(&network, &ending), network.packet_count_in_network()), ([0; 6], 0));
-    let reports = network.port_priority_reports(ending.now);
+    assert_eq!((drops(&network, &ending), network.packets_in_network()), ([0; 6], 0));
+    let reports = network.port_reports(ending.now);
     let by = |from, to| {
         let reports = reports.iter().filter(|report| report.port == port(&topology, from, to));
         reports.map(|r| (r.priority.code_point(), r.tx_packets > 0, r.pauses_sent > 0)).collect::<Vec<_>>()
@@ -194,7 +194,7 @@ fn over_the_diamond(change: impl Fn(&Topology, VlanRoutes) -> VlanRoutes, seed: 
     let flows = [flow(&topology, "h0", "h2", 100 * MSS), flow(&topology, "h1", "h3", 100 * MSS)];
     let (mut network, ending) = run(&topology, &settings, &flows);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
-    let reports = network.port_priority_reports(ending.now);
+    let reports = network.port_reports(ending.now);
     ["s1", "s2"].map(|middle| {
         let sent = |r: &&pauseframe_fabric::PortPriorityReport| r.port == port(&topology, "s0", middle);
         reports.iter().filter(sent).map(|report| report.tx_packets).sum()
@@ -243,7 +243,7 @@ fn all_to_all(topology: &Topology, settings: &Settings, size: u64, until: Time) 
     let (mut network, ending) = run_until(topology, settings, &flows, until);
     let lost = drops(&network, &ending);
     assert_eq!(lost, [0; 6], "a lossless network lost something");
-    let paused = network.port_priority_reports(ending.now);
+    let paused = network.port_reports(ending.now);
     let paused = paused.iter().filter(|report| report.pauses_received > report.resumes_received).count();
     let records = network.flow_records(ending.now);
     Rest {

@@ -8,7 +8,7 @@ use crate::ids::EndpointId;
 /// Whatever end it is led to: its own, or the run ends.
 pub(super) fn reaches_its_own(mut node: BorrowedHost<'_>, place: EndpointId, ctx: &Context) {
     node.ports.port_state_mut(node.port).tx_pending = true;
-    if let Some(end) = node.find_endpoint_by_index(place) {
+    if let Some(end) = node.endpoint_at(place) {
         node.endpoint_mut(end).expects = 0;
     }
     node.count_goodput(0, 1, ctx);
@@ -48,11 +48,11 @@ mod borrows {
         next: &mut BorrowedHost<'n>,
         place: EndpointId,
     ) {
-        let end = node.find_endpoint_by_index(place).expect("it is open");
+        let end = node.endpoint_at(place).expect("it is open");
         next.endpoint_mut(end).expects = 0; //~ E0621
     }
 
     fn keeps_an_end(node: &BorrowedHost<'_>, place: EndpointId) -> Option<EndpointToken<'static>> {
-        node.find_endpoint_by_index(place) //~ lifetime
+        node.endpoint_at(place) //~ lifetime
     }
 }

@@ -9,7 +9,7 @@ use pauseframe_units::PortId;
 pub(super) fn reaches_its_own(mut node: BorrowedSwitch<'_>, port: PortId, ctx: &mut Context) {
     let own = node.ports.port_token(port, ctx);
     node.ports.port_state_mut(own).tx_pending = true;
-    node.ports.egress_queue_mut(own.egress_queue_token(0, &ctx.hot)).waiting += 1;
+    node.ports.egress_queue_mut(own.egress_token(0, &ctx.hot)).waiting += 1;
     node.shared_pool_mut(0, ctx).used += 1;
 }
 
@@ -51,11 +51,11 @@ mod types {
 
     fn takes_what_it_sends_by_for_what_comes(mut node: BorrowedSwitch<'_>, port: PortId, ctx: &Context) {
         let sends = node.ports.port_token(port, ctx);
-        node.ports.ingress_account_mut(sends.egress_queue_token(0, &ctx.hot)).bytes += 1; //~ E0308
+        node.ports.ingress_account_mut(sends.egress_token(0, &ctx.hot)).bytes += 1; //~ E0308
     }
 
     fn borrows_another(node: BorrowedSwitch<'_>, other: PortId) {
-        BorrowedNodePorts::borrow_sender_of_port(node.ports, other); //~ E0308
+        BorrowedNodePorts::borrow_sender(node.ports, other); //~ E0308
     }
 }
 
@@ -67,8 +67,8 @@ mod borrows {
     use pauseframe_units::PortId;
 
     fn takes_a_port_along_to_the_next(ports: &mut PartitionPorts, [first, next]: [PortId; 2]) {
-        let (_, port) = BorrowedNodePorts::borrow_sender_of_port(ports, first);
-        let (mut node, _) = BorrowedNodePorts::borrow_sender_of_port(ports, next); //~ E0499
+        let (_, port) = BorrowedNodePorts::borrow_sender(ports, first);
+        let (mut node, _) = BorrowedNodePorts::borrow_sender(ports, next); //~ E0499
         node.port_state_mut(port).tx_pending = true;
     }
 

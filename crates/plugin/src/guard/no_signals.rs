@@ -9,7 +9,7 @@ pub fn install_trap_handler() {}
 pub(in super::super) fn prepare_signal_stack() {}
 
 /// Writes a line to stderr and ends the process with exit code 1.
-pub(super) fn write_to_stderr_and_exit(line: &[u8]) -> ! {
+pub(super) fn write_and_exit(line: &[u8]) -> ! {
     let _ = stderr().write_all(line);
     std::process::exit(1)
 }

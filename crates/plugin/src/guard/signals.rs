@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "signal handlers")]
 
-use super::end_process_in_plugin_call;
-use crate::call::current_plugin_call_of_thread;
+use super::end_process;
+use crate::call::current_call;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -66,7 +66,7 @@ fn allocate_signal_stack() {
 
 extern "C" fn handle_trap(signal: c_int, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let index = TRAP_SIGNALS.iter().position(|(known, _)| *known == signal).unwrap_or(0);
-    let Some(call) = current_plugin_call_of_thread() else {
+    let Some(call) = current_call() else {
         // Nothing of ours: the instruction runs again, and traps into the handler that was there before.
         if let Some(before) = PREVIOUS_HANDLERS.get() {
             // SAFETY: `before` is what the system gave.
@@ -74,11 +74,11 @@ extern "C" fn handle_trap(signal: c_int, _info: *mut libc::siginfo_t, _context: 
         }
         return;
     };
-    end_process_in_plugin_call(call, TRAP_SIGNALS[index].1);
+    end_process(call, TRAP_SIGNALS[index].1);
 }
 
 /// Writes a line to stderr and ends the process with exit code 1, as a signal handler may.
-pub(super) fn write_to_stderr_and_exit(line: &[u8]) -> ! {
+pub(super) fn write_and_exit(line: &[u8]) -> ! {
     // SAFETY: both calls are allowed in signal handlers, and the buffer is ours.
     unsafe {
         libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());

@@ -42,7 +42,7 @@ pub const CONTRACT_RULES: &[ContractRule] = &[
     ContractRule {
         name: "own state",
         demand: "Two queue pairs that take turns have the rates that each has alone: nothing is kept outside of the state",
-        check: check_state_isolation,
+        check: check_isolation,
     },
     ContractRule {
         name: "congestion",
@@ -231,7 +231,7 @@ fn check_determinism(control: RdmaControl) -> Result<(), String> {
     }
 }
 
-fn check_state_isolation(control: RdmaControl) -> Result<(), String> {
+fn check_isolation(control: RdmaControl) -> Result<(), String> {
     let (own, others) = (Draws(2).steps(), Draws(3).steps());
     let alone = play_all(control, &own)?;
     let (mut first, mut second) = (Player::new(control), Player::new(control));

@@ -2,8 +2,8 @@
 
 use super::ControlName;
 use pauseframe_plugin::{
-    LoadedPlugin, NAME_PATTERN, PluginConfig, excuse_constants_of_unloaded_plugin, hint_to_load_plugin,
-    is_plugin_loaded, loaded_plugins, read_constants,
+    LoadedPlugin, NAME_PATTERN, PluginConfig, excuse_constants, is_plugin_loaded, load_hint, loaded_plugins,
+    read_constants,
 };
 use pauseframe_schema::document::{Item, Value as Given};
 use pauseframe_schema::reader::Table;
@@ -99,7 +99,7 @@ impl RdmaControl {
         let chosen = plugins.iter().find(|code| code.name == name.0);
         let built_in = ControlName::NAMES.iter().find(|(known, _)| *known == name.0);
         if t.ledger.failed(&path) {
-            excuse_constants_of_unloaded_plugin(t, key);
+            excuse_constants(t, key);
         }
         let mut config = chosen.map(|code| PluginConfig::new(code));
         let algorithms: Vec<_> = plugins.iter().map(|code| (code.name, code.parameters)).collect();
@@ -157,7 +157,7 @@ impl Setting for Name {
             (Given::Text(name), hint)
                 if name.contains(':') && (hint.is_empty() || is_plugin_loaded(name)) =>
             {
-                Mistake { hint: hint_to_load_plugin(name), ..mistake }
+                Mistake { hint: load_hint(name), ..mistake }
             }
             _ => mistake,
         })

@@ -5,7 +5,7 @@
 use super::*;
 use crate::cc::RdmaControl;
 use pauseframe_plugin::abi::{Head, Pair, PairAck, RawValue};
-use pauseframe_plugin::{PluginSource, plugin_failure_from_panic_message, register_plugin};
+use pauseframe_plugin::{PluginSource, failure_from_panic, register_plugin};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::null;
@@ -214,7 +214,7 @@ fn values_that_make_no_sense_end_the_run() {
         let mut plugin = start(load("wrong", flags, true));
         let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| at_cnp(&mut plugin, action)));
         let panic = failed.expect_err(reason).downcast::<String>().expect("a text");
-        let message = plugin_failure_from_panic_message(&panic).expect("a plug-in's failure");
+        let message = failure_from_panic(&panic).expect("a plug-in's failure");
         assert!(message.contains("on_cnp") && message.contains(reason), "{message}");
     }
 }

@@ -2,9 +2,7 @@
 //! detector of the network.
 
 use crate::spec::{CorruptionSpec, PauseStormSpec, Scenario};
-use pauseframe_fabric::{
-    ErrorModel, Network, PauseStorm, PfcSettings, ScheduledFailure, ports_matching_globs,
-};
+use pauseframe_fabric::{ErrorModel, Network, PauseStorm, PfcSettings, ScheduledFailure, matching_ports};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, PortId, Span, Time};
 
@@ -22,7 +20,7 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
             is_silent: failure.silent,
         }));
     }
-    network.schedule_link_and_node_failures(plan, scenario.routing.convergence);
+    network.schedule_failures(plan, scenario.routing.convergence);
     // Rows of `[[corruption]]` replace what the topology file says of a port.
     let labels = scenario.topology.kind.labels();
     let of_link =
@@ -30,13 +28,13 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
     let of_file: Vec<_> = labels.frame_errors().flat_map(of_link).collect();
     let mut has_row = vec![false; topology.port_count()];
     for row in &scenario.corruption {
-        for port in ports_matching_globs(&row.ports, topology) {
+        for port in matching_ports(&row.ports, topology) {
             has_row[port.0 as usize] = true;
         }
     }
     let of_file: Vec<_> = of_file.into_iter().filter(|(port, _)| !has_row[port.0 as usize]).collect();
     if !of_file.is_empty() {
-        network.add_link_error_models(&of_file, &(Time::ZERO..Time::MAX));
+        network.add_error_models(&of_file, &(Time::ZERO..Time::MAX));
     }
     // A port lets a tagged frame pass that is 4 bytes longer.
     let largest = |mtu: &Bytes| {
@@ -46,10 +44,10 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
     for CorruptionSpec { ports, ber, fer, mtu, start, stop } in &scenario.corruption {
         let errors = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));
         let model = errors.or(mtu.as_ref().map(largest));
-        let ports = ports_matching_globs(ports, topology);
+        let ports = matching_ports(ports, topology);
         let bad: Vec<_> = model.into_iter().flat_map(|m| ports.iter().map(move |port| (*port, m))).collect();
         let stop = stop.map_or(Time::MAX, |stop| Time::ZERO + stop);
-        network.add_link_error_models(&bad, &(Time::ZERO + *start..stop));
+        network.add_error_models(&bad, &(Time::ZERO + *start..stop));
     }
     let Some(pfc) = &scenario.switch.pfc else { return };
     network.add_pause_storms(
@@ -60,7 +58,7 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
     }
     network.enable_deadlock_detection(scenario.record.deadlock_after, scenario.ends_at_deadlock());
     if let Some(spec) = &scenario.record.pause_tree {
-        network.enable_pause_interval_log(spec.limit as usize);
+        network.enable_pause_log(spec.limit as usize);
     }
 }
 

@@ -96,7 +96,7 @@ impl Parts {
             topology: &self.topology,
             placed,
             seed: scenario.seed,
-            ideal_of_query: Arc::new(move |flows| ideal.ideal_query_completion_time(flows)),
+            ideal_of_query: Arc::new(move |flows| ideal.query_completion_time(flows)),
             query_numbers: QueryNumbers::default(),
             scale_up: self.settings.scale_up.clone(),
             overhead: self.settings.overhead,

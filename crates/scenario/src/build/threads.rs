@@ -42,7 +42,7 @@ pub(super) fn divide(
     &RunOptions { threads, .. }: &RunOptions,
 ) -> ThreadChoice {
     let plan = network.network_plan();
-    let choice = match (threads, network.min_reaction_time_to_partition()) {
+    let choice = match (threads, network.required_reaction_time()) {
         _ if scenario.host.stack == HostStack::Kernel => {
             ThreadChoice { threads: 1, reason: "hosts share one kernel".to_owned(), warning: None }
         }
@@ -51,7 +51,7 @@ pub(super) fn divide(
         (count, None) => self::asked(plan, count),
     };
     if choice.threads > 1 {
-        let partition_of = plan.assign_nodes_to_partitions(choice.threads);
+        let partition_of = plan.assign_nodes(choice.threads);
         network.divide_into_partitions(&partition_of);
     }
     choice

@@ -62,7 +62,7 @@ fn transport(spec: &TransportSpec, scenario: &Scenario) -> TransportSettings {
 
 fn tcp_config(tcp: &TcpSpec, host: &HostSpec) -> TcpConfig {
     // A segment with data has the longest of MPTCP's options.
-    let multipath = u64::from(tcp.config.multipath_option_bytes(1));
+    let multipath = u64::from(tcp.config.dss_bytes(1));
     let options = if tcp.config.timestamps { TIMESTAMPS } else { 0 } + multipath;
     TcpConfig {
         mss: (host.mtu.0 - HEADERS - options) as u32,
@@ -112,10 +112,9 @@ pub(super) fn fit_to_network(
     let idle = IdealFctCalculator::new(Arc::clone(topology), Arc::clone(routes), Arc::new(settings.clone()));
     let longest = longest_pair(topology, routes, settings.vlans.as_deref());
     for (index, spec) in scenario.transport_specs().enumerate() {
-        let rtt =
-            |at_least| longest.map_or(at_least, |(a, b)| idle.base_rtt_between_hosts(a, b, index as u16));
+        let rtt = |at_least| longest.map_or(at_least, |(a, b)| idle.base_rtt(a, b, index as u16));
         let transport = &mut settings.transports[index];
-        let packet = settings.overhead.wire_size_of_ip_packet(settings.mtu, transport.priority);
+        let packet = settings.overhead.wire_size(settings.mtu, transport.priority);
         match (&mut transport.protocol, spec.tcp()) {
             (ProtocolSettings::Tcp(config), Some(tcp)) => {
                 let mss = u64::from(config.mss);
@@ -130,7 +129,7 @@ pub(super) fn fit_to_network(
             }
             (ProtocolSettings::Rdma(rdma), _) => {
                 (rdma.pair.window.base_rtt, rdma.pair.parameters.base_rtt) = (rtt(Span(1)), rtt(Span(1)));
-                rdma.pair.parameters.links = longest.map_or(1, |(a, b)| idle.link_count_between_hosts(a, b));
+                rdma.pair.parameters.links = longest.map_or(1, |(a, b)| idle.link_count(a, b));
             }
             _ => {}
         }
@@ -155,7 +154,6 @@ fn longest_pair(
     let first_two = by_switch.chunk_by(|a, b| a.0 == b.0).flat_map(|hosts| hosts.iter().take(2));
     let hosts: Vec<NodeId> = first_two.map(|(_, host)| *host).collect();
     let pairs = hosts.iter().flat_map(|a| hosts.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b);
-    let distance =
-        |a, b| vlans.map_or_else(|| routes.distance(a, b), |vlans| vlans.link_count_of_shortest_route(a, b));
+    let distance = |a, b| vlans.map_or_else(|| routes.distance(a, b), |vlans| vlans.link_count(a, b));
     pairs.max_by_key(|(a, b)| (distance(*a, *b), std::cmp::Reverse((*a, *b))))
 }

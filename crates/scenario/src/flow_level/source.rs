@@ -45,7 +45,7 @@ impl Sender {
     fn of(workload: &WorkloadSpec, scenario: &Scenario) -> Sender {
         if let WorkloadKind::Udp(udp) = &workload.kind {
             let payload = udp.datagram.0 as u32;
-            let wire = overhead(scenario).wire_size_of_datagram(payload, udp.priority);
+            let wire = overhead(scenario).datagram_wire_size(payload, udp.priority);
             let rate = udp.rate.0 as f64 * f64::from(payload) / f64::from(wire);
             return Sender::Datagrams { rate: BitRate((rate.round() as u64).max(1)) };
         }
@@ -107,7 +107,7 @@ impl<'a> Ports<'a> {
         let flow = ends.flow as usize;
         if self.turns.len() <= flow {
             self.turns.resize(flow + 1, [0; 2]);
-            self.turns[flow] = self.chooser.turns_of_new_flow(ends.hosts, ends.kind);
+            self.turns[flow] = self.chooser.assign_turns(ends.hosts, ends.kind);
         }
         let turn = self.turns[flow][usize::from(!ends.forward)];
         let [from, to] = self.chooser.choose(ends, turn, &self.hops);
@@ -290,7 +290,7 @@ impl<'a> Workloads<'a> {
 
     fn next_workload(&self) -> Option<(Time, usize)> {
         let starts = self.sources.iter().enumerate();
-        starts.filter_map(|(index, workload)| Some((workload.next_flow_start_time()?, index))).min()
+        starts.filter_map(|(index, workload)| Some((workload.next_start_time()?, index))).min()
     }
 
     /// Transmission time of `bytes` alone on `path`, in seconds.
@@ -322,7 +322,7 @@ impl<'a> Workloads<'a> {
         let flow = FlowRecord {
             status,
             delivered: entry.spec.size.saturating_add(entry.spec.reply),
-            ..FlowRecord::new_at_flow_start(entry.spec, Span::from_secs_f64(entry.ideal), now)
+            ..FlowRecord::new(entry.spec, Span::from_secs_f64(entry.ideal), now)
         };
         let workload = &mut self.sources[usize::from(flow.spec.workload)];
         workload.on_flow_finished(&flow, now);

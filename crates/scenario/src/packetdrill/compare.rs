@@ -36,7 +36,7 @@ impl<'a> Translator<'a> {
 
     /// A packet of the script as a segment that arrives.
     pub(super) fn incoming(&self, packet: &Packet) -> Result<(Segment, EcnCodepoint), Stop> {
-        let is_syn = packet.flags.contains_flags(TcpFlags::SYN);
+        let is_syn = packet.flags.contains(TcpFlags::SYN);
         let own = |number: u32| ISS.wrapping_add(number.wrapping_sub(self.setup.iss));
         let peer = |number: u32| PEER_ISS.wrapping_add(number.wrapping_sub(self.setup.peer_iss));
         let scale = if is_syn { 0 } else { self.setup.peer_scale };
@@ -63,7 +63,7 @@ impl<'a> Translator<'a> {
         let stamps = packet.options.stamps.filter(|_| self.setup.timestamps);
         let segment = Segment {
             seq: peer(packet.seq),
-            ack: if packet.flags.contains_flags(TcpFlags::ACK) { own(packet.ack) } else { 0 },
+            ack: if packet.flags.contains(TcpFlags::ACK) { own(packet.ack) } else { 0 },
             len: packet.len,
             window: packet.window.unwrap_or(0) << scale,
             flags: packet.flags,
@@ -136,7 +136,7 @@ impl<'a> Translator<'a> {
     ) -> String {
         let own = |number: u32| self.setup.iss.wrapping_add(number.wrapping_sub(ISS));
         let peer = |number: u32| self.setup.peer_iss.wrapping_add(number.wrapping_sub(PEER_ISS));
-        let is_syn = segment.flags.contains_flags(TcpFlags::SYN);
+        let is_syn = segment.flags.contains(TcpFlags::SYN);
         let mut options = Vec::new();
         match segment.options {
             TcpOptions::Syn(syn) if syn.sack => options.push("sackOK".to_owned()),
@@ -150,7 +150,7 @@ impl<'a> Translator<'a> {
             }
             TcpOptions::None | TcpOptions::Syn(_) => {}
         }
-        let ack = segment.flags.contains_flags(TcpFlags::ACK).then(|| peer(segment.ack));
+        let ack = segment.flags.contains(TcpFlags::ACK).then(|| peer(segment.ack));
         let window = segment.window >> if is_syn { 0 } else { self.own_scale };
         let named = packet.window.map(|_| if is_syn { window.min(0xffff) } else { window });
         let options = (!packet.options.any).then_some(options);
@@ -171,7 +171,7 @@ fn describe_script(packet: &Packet, ignored: u8) -> String {
     if packet.options.sack_ok {
         options.push("sackOK".to_owned());
     }
-    let ack = packet.flags.contains_flags(TcpFlags::ACK).then_some(packet.ack);
+    let ack = packet.flags.contains(TcpFlags::ACK).then_some(packet.ack);
     let options = (!packet.options.any).then_some(options);
     words(packet.ecn, packet.flags.0 & !ignored, (packet.seq, packet.len), ack, packet.window, options)
 }

@@ -125,7 +125,7 @@ fn prepare(script: &Script, folder: &Path) -> Result<(Setup, TcpConfig), (usize,
                 prepare_call(call, wrote, &mut environment).map_err(at)?;
             }
             Action::Receive(packet) | Action::Expect(packet) => {
-                seen_syn |= packet.flags.contains_flags(TcpFlags::SYN);
+                seen_syn |= packet.flags.contains(TcpFlags::SYN);
             }
             Action::Code(_) => {}
         }
@@ -167,7 +167,7 @@ fn prepare_call(call: &Call, wrote: bool, environment: &mut Environment) -> Resu
 }
 
 fn setup(script: &Script, environment: &Environment) -> Result<Setup, Stop> {
-    let syn_of = |packet: &&Packet| packet.flags.contains_flags(TcpFlags::SYN);
+    let syn_of = |packet: &&Packet| packet.flags.contains(TcpFlags::SYN);
     let mut received = script.events.iter().filter_map(|event| match &event.action {
         Action::Receive(packet) => Some(packet),
         _ => None,
@@ -221,7 +221,7 @@ fn setup(script: &Script, environment: &Environment) -> Result<Setup, Stop> {
     let peer_mss = u32::from(peer.options.mss.unwrap_or(DEFAULT_MSS));
     Ok(Setup {
         peer_mss: peer_mss.saturating_sub(if timestamps { STAMPS_BYTES } else { 0 }).max(1),
-        opens: peer.flags.contains_flags(TcpFlags::ACK),
+        opens: peer.flags.contains(TcpFlags::ACK),
         iss: own.seq,
         peer_iss: peer.seq,
         peer_scale: peer.options.window_scale.unwrap_or(0),

@@ -135,7 +135,7 @@ impl<'a> Player<'a> {
     /// The next deadline of the connection until `to`, handled; false if there is none.
     fn step(&mut self, to: Time) -> bool {
         let Some(connection) = &mut self.connection else { return false };
-        let Some(deadline) = connection.next_timer_deadline().filter(|deadline| *deadline <= to) else {
+        let Some(deadline) = connection.deadline().filter(|deadline| *deadline <= to) else {
             return false;
         };
         self.now = self.now.max(deadline);
@@ -152,7 +152,7 @@ impl<'a> Player<'a> {
     fn receive(&mut self, packet: &Packet) -> Result<(), Stop> {
         let (segment, ecn) = self.translator.incoming(packet)?;
         let now = self.now;
-        let opens = packet.flags.contains_flags(TcpFlags::SYN) && !packet.flags.contains_flags(TcpFlags::ACK);
+        let opens = packet.flags.contains(TcpFlags::SYN) && !packet.flags.contains(TcpFlags::ACK);
         if self.connection.is_none() && opens && !self.setup.opens {
             self.connection = Some(Connection::accept(self.config.clone(), ISS, PEER_ISS));
         }
@@ -162,7 +162,7 @@ impl<'a> Player<'a> {
     }
 
     fn expect(&mut self, packet: &Packet, from: Time, to: Time) -> Result<(), Stop> {
-        if packet.flags.contains_flags(TcpFlags::RST) {
+        if packet.flags.contains(TcpFlags::RST) {
             return Err(Stop::NotApplicable("RST of the connection under test".to_owned()));
         }
         let tolerance = self.setup.tolerance;
@@ -209,7 +209,7 @@ impl<'a> Player<'a> {
             "accept" if !fails && self.connection()?.is_established() => Ok(()),
             "accept" if !fails => Err(Stop::Failed("accept: the connection is not established".to_owned())),
             "getsockopt" if call.arguments.get(2).is_some_and(|option| option == "SO_ERROR") && !fails => {
-                let failure = self.connection()?.connection_failure();
+                let failure = self.connection()?.failure();
                 let wanted = call.arguments.get(3).is_some_and(|value| value == "[0]");
                 if failure.is_none() == wanted {
                     Ok(())
@@ -235,7 +235,7 @@ impl<'a> Player<'a> {
                     return Err(Stop::NotApplicable(format!("a write that returns {result} of {bytes}")));
                 }
                 let now = self.now;
-                self.connection()?.send_application_data(bytes, now);
+                self.connection()?.write(bytes, now);
                 self.poll();
                 Ok(())
             }

@@ -70,13 +70,13 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let Ended { built: Built { parts, mut network, jobs, threads }, ending, wall_s, series, .. } = ended;
     let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
     let names = Names { topology: &parts.topology, workloads: &workloads, transports: &parts.transports };
-    let ports = network.port_priority_reports(ending.now);
+    let ports = network.port_reports(ending.now);
     let mut warnings = resolved.warnings.clone();
     warnings.extend(threads.warning);
     warnings.extend(warnings::nothing_remembered(scenario, &parts.settings));
     warnings.extend(network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     add_warnings_of_results(scenario, (&mut network, &parts), &names, &ports, ending.now, &mut warnings);
-    let of_kernel = network.take_external_stack_samples();
+    let of_kernel = network.take_stack_samples();
     let deadlocks = network.detected_deadlocks();
     let ends = scenario.ends_at_deadlock();
     warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
@@ -86,7 +86,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let facts = RunFacts {
         name: scenario.name.clone(),
         seed: scenario.seed,
-        fingerprint: ending.fingerprint.fingerprint_as_u64(),
+        fingerprint: ending.fingerprint.as_u64(),
         sim_time: ending.now,
         wall_s,
         threads: network.partition_count(),
@@ -95,8 +95,8 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         packet_hops: network.total_packet_hops(),
         memory: network.step_memory_report(),
         deadlocks: deadlocks.len() as u64,
-        syn_drops_not_ect: network.not_ect_syn_drop_count(),
-        fullest_switch: network.switch_with_max_backlog().map(|(node, bytes)| (names.node(node), bytes)),
+        syn_drops_not_ect: network.not_ect_syn_drops(),
+        fullest_switch: network.max_backlog_switch().map(|(node, bytes)| (names.node(node), bytes)),
         nic_queue: scenario.host.nic_queue.name(),
         series_full: series.full(),
         status: match (ending.interrupted || was_stopped, ends && !deadlocks.is_empty()) {
@@ -112,7 +112,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let timeline = tables_of_jobs::timeline(&jobs.timelines, &names).batch();
     let jobs = jobs.results;
     let states = states::states(network.state_log_rows(), &names).batch();
-    let shared = if scenario.record.paths { network.flows_by_equal_next_hop() } else { BTreeMap::new() };
+    let shared = if scenario.record.paths { network.flows_by_next_hop() } else { BTreeMap::new() };
     let equal_links = paths::equal_links(&shared, &names).batch();
     let paths = paths::paths(&network.path_rows(), &names).batch();
     let conweave = conweave::conweave(&network.conweave_counts(), &names).batch();
@@ -133,8 +133,8 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         ports: tables::ports(ports, &names, end.saturating_since(Time::ZERO)).batch(),
         series: series.into_columns(&names).batch(),
         throughput: tables::throughput(
-            received.throughput_interval_length(),
-            received.goodput_bytes_by_interval(),
+            received.interval_length(),
+            received.goodput_by_interval(),
             &names,
             end,
         )
@@ -166,7 +166,7 @@ fn add_warnings_of_results(
 ) {
     warnings.extend(workloads_without_flows(scenario, network, now));
     warnings.extend(dead_links(network, names, now));
-    warnings.extend(network.external_stack_warnings());
+    warnings.extend(network.stack_warnings());
     warnings.extend(dropped_syns(network));
     idle_storms(scenario, (network, now), names, ports, warnings);
     warnings.extend(polarized(scenario, network, names, now));

@@ -252,7 +252,7 @@ fn is_backlogged(scenario: &Scenario, ideal: &IdealFctCalculator, record: &FlowR
         return false;
     }
     let spec = &record.spec;
-    let rtt = ideal.base_rtt_between_hosts(spec.source, spec.destination, spec.transport);
+    let rtt = ideal.base_rtt(spec.source, spec.destination, spec.transport);
     let timeouts = transport.tcp().map_or(Span::ZERO, |tcp| tcp.config.rto.min * TIMEOUTS);
     let long = timeouts.max(rtt * ROUND_TRIPS).max(LEAST);
     record.end.saturating_since(record.spec.start) >= long
@@ -333,7 +333,7 @@ pub(super) fn tiny_windows(
     let packets = |record: &FlowRecord| {
         let (spec, time) = (&record.spec, record.end.saturating_since(record.spec.start));
         let transport = transport(scenario, record);
-        let rtt = ideal.base_rtt_between_hosts(spec.source, spec.destination, spec.transport);
+        let rtt = ideal.base_rtt(spec.source, spec.destination, spec.transport);
         let is_plain = spec.reply == 0 && spec.kept.is_none() && spec.operation.is_none();
         let is_long = time >= (rtt * ROUND_TRIPS).max(LEAST);
         // What is in flight is rate times round trip; queues only add to it.

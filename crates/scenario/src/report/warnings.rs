@@ -5,7 +5,7 @@ use crate::spec::{RememberSteps, Scenario};
 use crate::volume::SERIES_ROWS_MAX;
 use pauseframe_fabric::path_hash::HashFunction;
 use pauseframe_fabric::{
-    FlowRecord, FlowStatus, Network, PortPriorityReport, Settings, matches_glob, ports_matching_globs,
+    FlowRecord, FlowStatus, Network, PortPriorityReport, Settings, matches_glob, matching_ports,
 };
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
@@ -107,7 +107,7 @@ pub(super) fn polarized(
     if !hashes || network.packed_flow_records(now).len() > PATHS_MAX {
         return None;
     }
-    let groups = network.flows_by_equal_next_hop();
+    let groups = network.flows_by_next_hop();
     let used = |flows: &[u32]| flows.iter().filter(|count| **count > 0).count();
     // An even hash uses 1 - (1 - 1/n)^m of n links for m flows.
     let is_polarized = |flows: &[u32]| {
@@ -133,7 +133,7 @@ pub(super) fn polarized(
 /// Warns of dropped SYNs. A SYN is not ECN-capable (RFC 3168 §6.1.1), so a marker that drops packets which it
 /// cannot mark delays connections by a second.
 pub(super) fn dropped_syns(network: &Network) -> Option<String> {
-    let count = network.not_ect_syn_drop_count();
+    let count = network.not_ect_syn_drops();
     (count > 0).then(|| {
         format!(
             "transport.ect_on_syn: {count} SYNs were dropped by a marker because they are not ECN-capable, and each is sent \
@@ -146,7 +146,7 @@ pub(super) fn dropped_syns(network: &Network) -> Option<String> {
 pub(super) fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut check = |key: &str, globs: &[String]| {
-        if !globs.is_empty() && ports_matching_globs(globs, topology).is_empty() {
+        if !globs.is_empty() && matching_ports(globs, topology).is_empty() {
             warnings.push(format!(
                 "record.{key}.ports: no port is called {}; ports are NODE:NUMBER, as in leaf0:*",
                 globs.join(" or ")

@@ -5,7 +5,7 @@
 use crate::spec::{BufferPolicy, HostSpec, SwitchSpec};
 use pauseframe_fabric::{
     FrameOverhead, LinkHeadroom, Marker, PfcSettings, PortSelector, QueueLengthThreshold, StepMarker,
-    ValueByPort, all_ports_of_topology,
+    ValueByPort, all_ports,
 };
 use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::reader::defaults;
@@ -93,14 +93,12 @@ fn settle_buffer(
     const PATH: &str = "switch.buffer.size";
     let fastest = switch_ports(graph).map(|port| graph.channel(port).rate).max();
     let (true, Some(fastest)) = (ledger.is_default(PATH), fastest) else { return };
-    let max_frame = overhead.frame_size_of_ip_packet(mtu.0 as u32, *Priority::ALL.end());
+    let max_frame = overhead.frame_size(mtu.0 as u32, *Priority::ALL.end());
     let lossless = switch.pfc.as_ref().map_or(1, |pfc| pfc.priorities.len() as u32);
     let headroom = |port: PortId| {
         let (data, back) = (graph.channel(port.reverse()), graph.channel(port));
         let reaction = PfcSettings::reaction_time(switch.pfc.as_ref(), data.rate);
-        LinkHeadroom::compute_headroom_for_link(data, back, max_frame, overhead, reaction, lossless)
-            .headroom_bytes()
-            .0
+        LinkHeadroom::new(data, back, max_frame, overhead, reaction, lossless).headroom_bytes().0
     };
     let of_chip = |rows: &[(u64, u64)]| {
         let row = rows.iter().find(|(gbps, _)| fastest <= BitRate::gbps(*gbps)).or(rows.last());
@@ -136,5 +134,5 @@ fn settle_buffer(
 
 /// All ports of switches.
 fn switch_ports(graph: &Topology) -> impl Iterator<Item = PortId> + '_ {
-    all_ports_of_topology(graph).filter(|port| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch)
+    all_ports(graph).filter(|port| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch)
 }

@@ -5,7 +5,7 @@ use crate::spec::{
     BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaSpec,
     RoutingSpec, Stop, SwitchSpec, TopologySpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
 };
-use pauseframe_fabric::{IPV4_UDP_HEADER_BYTES, all_ports_of_topology};
+use pauseframe_fabric::{IPV4_UDP_HEADER_BYTES, all_ports};
 use pauseframe_rdma::WindowKind;
 use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -234,15 +234,15 @@ pub(crate) fn transports(
             ledger.problem("switch.pfc", message, "remove it, or set lossless = false there");
         }
         let marker = switch.marker_of(spec.priority);
-        match (marker.marking_threshold_text(), spec.is_ecn_capable()) {
+        match (marker.threshold_text(), spec.is_ecn_capable()) {
             (None, true) if switch.codel_marks(spec.priority) => {}
             (None, true) => ledger.warn(format!(
                 "transport {name:?} has ECN, but nothing is marked: switch.marker is {:?}",
                 marker.name()
             )),
-            (Some(backlog), false) if !spec.lossless && marker.drops_not_ect_packets() => ledger.warn(
-                format!("transport {name:?} has no ECN: switch.marker drops its packets above {backlog}"),
-            ),
+            (Some(backlog), false) if !spec.lossless && marker.drops_not_ect() => ledger.warn(format!(
+                "transport {name:?} has no ECN: switch.marker drops its packets above {backlog}"
+            )),
             _ => {}
         }
     }
@@ -255,7 +255,7 @@ pub(crate) fn transports(
     if switch.pfc.as_ref().is_some_and(|pfc| !pauses(pfc)) {
         ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
     }
-    if let Some((key, bytes)) = switch.marker.marking_threshold_key_and_bytes()
+    if let Some((key, bytes)) = switch.marker.byte_threshold()
         && bytes >= switch.buffer.buffer_size()
     {
         let why = format!("switch.marker.{key} ({bytes}) is not below switch.buffer.size");
@@ -268,7 +268,7 @@ pub(crate) fn marks_of_datagrams(ledger: &mut Ledger, switch: &SwitchSpec, workl
     for workload in workloads {
         let Some(udp) = udp_source(workload.kind.as_ref()) else { continue };
         let marker = switch.marker_of(udp.priority);
-        match marker.marking_threshold_text() {
+        match marker.threshold_text() {
             None if udp.ecn && switch.codel_marks(udp.priority) => {}
             None if udp.ecn => ledger.warn(format!(
                 "workload {:?} has ecn = true, but nothing is marked: switch.marker is {:?}",
@@ -289,17 +289,16 @@ pub(crate) fn marks_of_datagrams(ledger: &mut Ledger, switch: &SwitchSpec, workl
 /// port.
 pub(crate) fn markers(ledger: &mut Ledger, switch: &SwitchSpec, graph: &Topology) {
     let at_switch = |port: &PortId| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch;
-    let ports: Vec<(String, BitRate)> = all_ports_of_topology(graph)
+    let ports: Vec<(String, BitRate)> = all_ports(graph)
         .filter(at_switch)
         .map(|port| (graph.port_name(port), graph.channel(port).rate))
         .collect();
     for (path, marker) in switch.markers().filter(|(_, marker)| marker.varies_by_port()) {
-        if let Some((key, message)) =
-            ports.iter().find_map(|(port, rate)| marker.marker_for_port(port, *rate).err())
+        if let Some((key, message)) = ports.iter().find_map(|(port, rate)| marker.for_port(port, *rate).err())
         {
             ledger.problem(&format!("{path}.{key}"), message, "");
         }
-        for (key, selector) in marker.selectors_matching_no_port(&ports) {
+        for (key, selector) in marker.unmatched_selectors(&ports) {
             ledger.warn(format!("{path}.{key}: no port of a switch matches {selector:?}"));
         }
     }

@@ -3,7 +3,7 @@
 use super::checks::lossless_control;
 use super::draft::Draft;
 use crate::spec::RoutingSpec;
-use pauseframe_fabric::{PortChoice, all_ports_of_topology};
+use pauseframe_fabric::{PortChoice, all_ports};
 use pauseframe_routing::NextHops;
 use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::value::Setting;
@@ -20,7 +20,7 @@ const RATE: BitRate = BitRate::gbps(100);
 /// Makes default times longer in proportion on slower links between switches: they stand for bytes in a queue.
 pub(super) fn settle(ledger: &mut Ledger, graph: &Topology, routing: &mut RoutingSpec) {
     let is_switch = |port| graph.nodes()[graph.owner(port)].kind == NodeKind::Switch;
-    let between = all_ports_of_topology(graph).filter(|port| is_switch(*port) && is_switch(port.reverse()));
+    let between = all_ports(graph).filter(|port| is_switch(*port) && is_switch(port.reverse()));
     let Some(slowest) = between.map(|port| graph.channel(port).rate).min().filter(|rate| *rate < RATE) else {
         return;
     };

@@ -4,7 +4,7 @@
 use super::checks::Named;
 use super::draft::Draft;
 use crate::spec::{HostSpec, QueueDiscipline, RoutingKind, RoutingSpec, SwitchSpec, TunnelClass};
-use pauseframe_fabric::{PortChoice, ports_matching_globs};
+use pauseframe_fabric::{PortChoice, matching_ports};
 use pauseframe_rdma::EntropyChoice;
 use pauseframe_routing::{DependencyGraph, Detours, LaneChange, NextHops};
 use pauseframe_schema::ledger::Ledger;
@@ -116,7 +116,7 @@ fn check_mux(ledger: &mut Ledger, draft: &Draft, graph: &Topology) {
         ledger.problem(path, format!("\"mux\": {message}"), *hint);
     }
     for pattern in &draft.host.mux_active {
-        let found = ports_matching_globs(std::slice::from_ref(pattern), graph);
+        let found = matching_ports(std::slice::from_ref(pattern), graph);
         let is_of_host = |port: &PortId| several.values().any(|ports| ports.contains(&graph.owner(*port)));
         if !found.iter().any(is_of_host) {
             let message = format!("{pattern:?} is no port of a host with two");

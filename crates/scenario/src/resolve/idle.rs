@@ -150,7 +150,7 @@ fn markers_without_ecn(
     for (path, marker) in switch.markers() {
         let passes = |(priority, _): &&(Priority, bool)| std::ptr::eq(switch.marker_of(*priority), marker);
         let acts = |(priority, has_ecn): &(Priority, bool)| {
-            *has_ecn || (marker.drops_not_ect_packets() && !lossless.contains(priority))
+            *has_ecn || (marker.drops_not_ect() && !lossless.contains(priority))
         };
         let mut passing = carried.iter().filter(passes).peekable();
         let is_chosen = *marker != Marker::NONE && !by_rate::is_default(marker, graph);

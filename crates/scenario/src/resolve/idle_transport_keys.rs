@@ -64,7 +64,7 @@ fn idle_keys_of_tcp(tcp: &TcpSpec) -> Vec<Idle> {
     let pacing = &recovery.pacing;
     let (plain, unpaced) = (TcpConfig::PLAIN, PacingConfig::OFF);
     let control = &config.congestion_control;
-    let has_ecn = config.ecn != EcnMode::Off || control.needs_exact_ecn_echo();
+    let has_ecn = config.ecn != EcnMode::Off || control.needs_exact_echo();
     let has_timer = recovery.rack || recovery.tlp;
     let is_linux = config.delayed_ack_form == DelayedAckForm::Linux;
     let of_percent = pacing.on && !control.sets_pacing_rate();

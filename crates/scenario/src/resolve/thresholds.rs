@@ -1,7 +1,7 @@
 //! Checks that pause thresholds and reserved bytes fit in the buffers of all switches.
 
 use crate::spec::{BufferPolicy, PfcSettings, SharedBuffer, SwitchSpec};
-use pauseframe_fabric::{SwitchOverride, ports_matching_globs};
+use pauseframe_fabric::{SwitchOverride, matching_ports};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{Bytes, PortId, Priority};
@@ -91,7 +91,7 @@ fn of_ports(ledger: &mut Ledger, switch: &SwitchSpec, pfc: &PfcSettings, graph: 
     // Each value with the row that gives it: the last one that matches the port.
     let mut rows: BTreeMap<PortId, [Option<(Bytes, usize)>; 3]> = BTreeMap::new();
     for (index, row) in pfc.ports.iter().enumerate() {
-        for port in ports_matching_globs(&row.ports, graph) {
+        for port in matching_ports(&row.ports, graph) {
             let given = rows.entry(port).or_default();
             for (slot, value) in given.iter_mut().zip([row.xoff, row.xon, row.headroom]) {
                 *slot = value.map(|value| (value, index)).or(*slot);

@@ -11,7 +11,7 @@ use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
 use pauseframe_engine::{RunCallbackDecision, RunEnding, RunLimits};
 use pauseframe_fabric::{
-    Network, RunFailed, SamplePlan, Settings, TransportSettings, matches_glob, ports_matching_globs,
+    Network, RunFailed, SamplePlan, Settings, TransportSettings, matches_glob, matching_ports,
 };
 use pauseframe_results::pcapng::{Agreement, PacketWriter};
 use pauseframe_results::{
@@ -227,7 +227,7 @@ fn simulate(
                 wall_s: begin.elapsed().as_secs_f64(),
                 events: progress.events,
                 packet_hops: network.total_packet_hops(),
-                flows: network.started_and_finished_flow_counts(),
+                flows: network.flow_counts(),
             })
         })
     })?;
@@ -298,7 +298,7 @@ impl<'a> Recording<'a> {
         self.series.write_parts(self.names).map_err(|cause| ("series.parquet", cause))?;
         let Some(packets) = &mut self.packets else { return Ok(()) };
         for frame in network.take_captured_frames() {
-            let agreement = |flow| self.agreements[network.transport_config_index_of_flow(flow)];
+            let agreement = |flow| self.agreements[network.transport_index(flow)];
             packets.write(&frame, agreement).map_err(|cause| ("packets.pcapng", cause))?;
         }
         Ok(())
@@ -325,7 +325,7 @@ fn guarded(
         ran => ran,
     };
     ran.and_then(|ran| ran.map_err(|failed| failed.message)).map_err(|message| {
-        match plugin::plugin_failure_from_panic_message(&message) {
+        match plugin::failure_from_panic(&message) {
             Some(message) => RunError::Plugin { scenario, seed, time, message: message.to_owned() },
             None => RunError::Internal { scenario, seed, time, message },
         }
@@ -337,7 +337,7 @@ fn watch_plugins(scenario: &Scenario) -> Result<Option<plugin::PluginWatchdog>, 
     if scenario.plugins().is_empty() {
         return Ok(None);
     }
-    let started = plugin::PluginWatchdog::start_plugin_watchdog();
+    let started = plugin::PluginWatchdog::start();
     started
         .map(Some)
         .map_err(|cause| RunError::Build(format!("no thread for the watchdog of plug-ins: {cause}")))
@@ -347,7 +347,7 @@ fn sample_plan(spec: &SeriesSpec, scenario: &Scenario, topology: &Topology) -> S
     let wanted = |name: &str| spec.flows.iter().any(|glob| matches_glob(glob, name));
     SamplePlan {
         every: spec.every,
-        ports: ports_matching_globs(&spec.ports, topology),
+        ports: matching_ports(&spec.ports, topology),
         workloads: scenario.workload.iter().map(|workload| wanted(&workload.name)).collect(),
     }
 }
@@ -359,13 +359,13 @@ fn begin_capture<'a>(
     network: &mut Network,
     folder: &ResultsFolder,
 ) -> Result<PacketWriter<'a, PendingFile>, RunError> {
-    let mut ports = ports_matching_globs(&spec.ports, topology);
+    let mut ports = matching_ports(&spec.ports, topology);
     ports.extend(ports.clone().into_iter().map(PortId::reverse));
     ports.sort_unstable();
     ports.dedup();
     network.enable_frame_capture(&ports, spec.limit);
     if !spec.every_hop {
-        network.capture_packets_at_first_hop_only();
+        network.capture_first_hop_only();
     }
     let file = folder.begin("packets.pcapng")?;
     PacketWriter::new(file, topology, &ports).map_err(|cause| folder.failure("packets.pcapng", cause))

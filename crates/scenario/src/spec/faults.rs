@@ -2,9 +2,7 @@
 
 use super::lookup::{NAMED_MAX, between, no_such_node, ports_at, ports_of};
 use super::stop::Stop;
-use pauseframe_fabric::{
-    FailedElement, ObeyedPausePriorities, PfcSettings, all_ports_of_topology, ports_matching_globs,
-};
+use pauseframe_fabric::{FailedElement, ObeyedPausePriorities, PfcSettings, all_ports, matching_ports};
 use pauseframe_schema::bounds::{Above, Each};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
@@ -93,7 +91,7 @@ impl FailureSpec {
             return Ok(links.into_iter().map(FailedElement::Link).collect());
         }
         let name = self.port.as_deref().unwrap_or("");
-        let found = all_ports_of_topology(graph)
+        let found = all_ports(graph)
             .find(|port| graph.port_name(*port) == name || graph.numbered_port_name(*port) == name);
         let complaint = || (format!("there is no port {name:?}"), ports_of_node_named(graph, name));
         Ok(vec![FailedElement::Link(found.ok_or_else(complaint)?.link())])
@@ -298,7 +296,7 @@ pub(crate) fn check(
                 "corruption.{index}.start: {start} is after the end of the run; lower it, or raise stop"
             ));
         }
-        if ports_matching_globs(&wire.ports, graph).is_empty() {
+        if matching_ports(&wire.ports, graph).is_empty() {
             let message = format!("no port is called {}", wire.ports.join(" or "));
             ledger.problem(
                 &format!("corruption.{index}.ports"),

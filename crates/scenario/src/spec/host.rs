@@ -1,7 +1,7 @@
 //! `[host]`: hosts and their NICs.
 
 use pauseframe_fabric::{
-    FrameOverhead, HashPolicy, HostPortSettings, NicQueue, PortChoice, matches_glob, ports_matching_globs,
+    FrameOverhead, HashPolicy, HostPortSettings, NicQueue, PortChoice, matches_glob, matching_ports,
 };
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -129,11 +129,11 @@ fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue
 
 /// What sockets may hold in the NIC by default.
 pub(crate) fn default_nic_buffer(queue: NicQueue) -> Bytes {
-    if queue.has_shares_of_flows() { FLOW_SHARE } else { Bytes::kb(512) }
+    if queue.has_flow_shares() { FLOW_SHARE } else { Bytes::kb(512) }
 }
 
 fn nic_buffer(t: &mut Table, key: &'static str, doc: &str, queue: NicQueue) -> Bytes {
-    let origin = if queue.has_shares_of_flows() {
+    let origin = if queue.has_flow_shares() {
         Origin::Default
     } else {
         Origin::Computed("because all flows share the NIC's buffer".to_owned())
@@ -217,7 +217,7 @@ impl HostSpec {
 
     /// The nodes of ports whose ToR is active at first.
     pub(crate) fn first_active_ports(&self, topology: &Topology) -> Vec<NodeId> {
-        let ports = ports_matching_globs(&self.mux_active, topology);
+        let ports = matching_ports(&self.mux_active, topology);
         ports.into_iter().map(|port| topology.owner(port)).collect()
     }
 

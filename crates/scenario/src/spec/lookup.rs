@@ -1,6 +1,6 @@
 //! Finds ports, links and nodes of a topology by their names in scenarios.
 
-use pauseframe_fabric::{all_ports_of_topology, matches_glob};
+use pauseframe_fabric::{all_ports, matches_glob};
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, NodeId, PortId};
@@ -27,7 +27,7 @@ pub(crate) fn ports_of(globs: &[String], topology: &Topology) -> Vec<PortId> {
         let names = [topology.port_name(*port), topology.numbered_port_name(*port), node];
         globs.iter().any(|glob| names.iter().any(|name| matches_glob(glob, name)))
     };
-    all_ports_of_topology(topology).filter(named).collect()
+    all_ports(topology).filter(named).collect()
 }
 
 /// Number of ports or nodes that a hint names.

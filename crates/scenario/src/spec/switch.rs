@@ -3,7 +3,7 @@
 use crate::switch_models::MODELS;
 use pauseframe_fabric::{
     BufferPolicy, ClassSettings, CodelSettings, LinuxSwitchSettings, Marker, PfcPorts, PfcSettings,
-    QueueDiscipline, Scheduler, SwitchKind, SwitchOverride, ports_matching_globs,
+    QueueDiscipline, Scheduler, SwitchKind, SwitchOverride, matching_ports,
 };
 use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::nested::Absent;
@@ -45,7 +45,7 @@ table! {
         #[source = "Linux: pfifo limit; its default is txqueuelen, 1000"]
         queue_packets: Option<u32> = by(queue_packets, kind);
         /// Which priority is served next
-        scheduler: Scheduler = section(Scheduler::read_scheduler_table);
+        scheduler: Scheduler = section(Scheduler::read_table);
         /// Priority that hosts and switches assign to a DSCP, as in [[10, 1], [46, 5]]
         #[source = "RFC 2474"]
         priority_of_dscp: Vec<[u8; 2]> = or(Vec::new()) => { check_pairs(t, &priority_of_dscp); };
@@ -58,11 +58,11 @@ table! {
 }
 
 fn buffer(t: &mut Table, key: &'static str, _: &str, kind: SwitchKind) -> BufferPolicy {
-    t.section(key, |t| BufferPolicy::read_buffer_policy_table(t, kind))
+    t.section(key, |t| BufferPolicy::read_table(t, kind))
 }
 
 fn marker(t: &mut Table, key: &'static str, _: &str, queue: QueueDiscipline, kind: SwitchKind) -> Marker {
-    t.section(key, |t| Marker::read_marker_table(t, queue.has_codel(), kind == SwitchKind::Linux))
+    t.section(key, |t| Marker::read_table(t, queue.has_codel(), kind == SwitchKind::Linux))
 }
 
 fn queue_packets(t: &mut Table, key: &'static str, doc: &str, kind: SwitchKind) -> Option<u32> {
@@ -138,7 +138,7 @@ impl SwitchSpec {
     }
 
     fn check_ports(&self, ledger: &mut Ledger, graph: &Topology, row: &PfcPorts, path: &str) {
-        let ports = ports_matching_globs(&row.ports, graph);
+        let ports = matching_ports(&row.ports, graph);
         if ports.is_empty() {
             let message = format!("no port is called {}", row.ports.join(" or "));
             ledger.problem(&format!("{path}.ports"), message, "ports are NODE:NUMBER, as in leaf0:*");

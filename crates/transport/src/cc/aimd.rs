@@ -30,7 +30,7 @@ impl Aimd {
 
 impl CongestionAlgorithm for Aimd {
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        let rest = window.grow_window_in_slow_start(ack.acked);
+        let rest = window.slow_start(ack.acked);
         self.credit += self.constants.a * rest as f64 / window.cwnd as f64;
         if self.credit >= 1.0 && rest == ack.acked {
             // Never faster than slow start, however large `a` is.
@@ -40,7 +40,7 @@ impl CongestionAlgorithm for Aimd {
         }
     }
 
-    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
         self.credit = 0.0;
         let kept = (window.cwnd as f64 * (1.0 - self.constants.b)) as u64;
         kept.max(window.segments_to_bytes(2))
@@ -50,17 +50,17 @@ impl CongestionAlgorithm for Aimd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::{ack_sample_of_bytes, window_of_full_segments};
+    use crate::cc::contract::{ack_sample, window_of};
 
     #[test]
     fn adds_a_segments_a_window_and_keeps_a_share() {
         let mut aimd = Aimd::new(AimdConfig { a: 0.25, b: 0.125 });
-        let mut window = CongestionWindow { ssthresh: 8_000, ..window_of_full_segments(8) };
+        let mut window = CongestionWindow { ssthresh: 8_000, ..window_of(8) };
         for acks in 1..=32 {
             assert_eq!(window.cwnd, 8_000, "before ACK {acks}");
-            aimd.increase_window(&mut window, &ack_sample_of_bytes(1000, 0, 0));
+            aimd.increase_window(&mut window, &ack_sample(1000, 0, 0));
         }
         assert_eq!(window.cwnd, 9_000, "a quarter of a segment a window");
-        assert_eq!(aimd.ssthresh_after_congestion(&window_of_full_segments(80), CongestionCause::Loss), 70_000);
+        assert_eq!(aimd.on_congestion(&window_of(80), CongestionCause::Loss), 70_000);
     }
 }

@@ -164,7 +164,7 @@ impl Model {
     }
 
     /// `bbr_bdp`
-    fn bandwidth_delay_product(&self, rate: u64, gain: u64) -> u64 {
+    fn bdp(&self, rate: u64, gain: u64) -> u64 {
         if self.min_rtt == u64::MAX {
             return INITIAL_WINDOW;
         }
@@ -186,7 +186,7 @@ impl Model {
 
     /// `bbr_inflight`
     fn flight_at(&self, gain: u64, mss: u64) -> u64 {
-        self.with_batches(self.bandwidth_delay_product(self.rates.get(), gain), mss)
+        self.with_batches(self.bdp(self.rates.get(), gain), mss)
     }
 
     /// `bbr_packets_in_net_at_edt`: packets in the network when the pacer admits the next one.
@@ -198,7 +198,7 @@ impl Model {
     }
 
     /// `bbr_init_pacing_rate_from_rtt`; a nominal millisecond without an RTT.
-    fn set_pacing_rate_from_rtt(&mut self, window: &CongestionWindow, srtt: Option<Span>) {
+    fn init_pacing_rate(&mut self, window: &CongestionWindow, srtt: Option<Span>) {
         let rtt = srtt.map_or(1000, |srtt| microseconds(srtt).max(1));
         self.has_seen_rtt |= srtt.is_some();
         let mss = u64::from(window.mss);
@@ -207,7 +207,7 @@ impl Model {
 
     fn set_pacing_rate(&mut self, window: &CongestionWindow, rate: u64, gain: u64, srtt: Option<Span>) {
         if !self.has_seen_rtt && srtt.is_some() {
-            self.set_pacing_rate_from_rtt(window, srtt);
+            self.init_pacing_rate(window, srtt);
         }
         let rate = bytes_per_second(rate, gain, u64::from(window.mss));
         // Start-up never slows down.
@@ -448,7 +448,7 @@ impl Model {
     }
 
     fn window_towards_target(&self, packets: u64, newly: u64, sample: &DeliverySample, mss: u64) -> u64 {
-        let product = self.bandwidth_delay_product(self.rate(), self.window_gain);
+        let product = self.bdp(self.rate(), self.window_gain);
         let target = self.with_batches(product + self.aggregated_packets(), mss);
         let grown = if self.is_pipe_full {
             (packets + newly).min(target)
@@ -465,7 +465,7 @@ impl CongestionAlgorithm for Bbr {
     fn increase_window(&mut self, _window: &mut CongestionWindow, _ack: &AckSample) {}
 
     /// Saves the window, which stays.
-    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
         self.model.save_window(window.cwnd / u64::from(window.mss));
         window.cwnd
     }
@@ -484,7 +484,7 @@ impl CongestionAlgorithm for Bbr {
             aggregation: Aggregation { began: sample.now, ..Aggregation::default() },
             ..Model::default()
         };
-        self.model.set_pacing_rate_from_rtt(window, sample.srtt);
+        self.model.init_pacing_rate(window, sample.srtt);
         self.model.policer.reset(sample, u64::from(window.mss));
     }
 
@@ -538,7 +538,7 @@ impl CongestionAlgorithm for Bbr {
     }
 
     /// `bbr_sndbuf_expand`
-    fn windows_in_send_buffer(&self) -> u64 {
+    fn send_buffer_windows(&self) -> u64 {
         3
     }
 

@@ -59,7 +59,7 @@ impl Path {
             ..TcpConfig::PLAIN
         });
         let mut ends = [Connection::open(config.clone(), 7, 0, Time::ZERO), Connection::accept(config, 9, 0)];
-        ends[0].send_application_data(u64::MAX / 2, Time::ZERO);
+        ends[0].write(u64::MAX / 2, Time::ZERO);
         Path {
             ends,
             now: Time::ZERO,
@@ -104,7 +104,7 @@ impl Path {
         let mut seen = Vec::new();
         self.poll(0);
         loop {
-            let timer = (0..2).filter_map(|end| Some((self.ends[end].next_timer_deadline()?, end))).min();
+            let timer = (0..2).filter_map(|end| Some((self.ends[end].deadline()?, end))).min();
             let arrival = self.flying.keys().next().copied();
             let next = arrival.map(|key| key.0).into_iter().chain(timer.map(|timer| timer.0)).min();
             let Some(next) = next.filter(|next| *next <= Time::ZERO + until) else { return seen };
@@ -324,7 +324,7 @@ fn before_the_first_round_trip_the_bdp_is_the_initial_window() {
     let config = TcpConfig { congestion_control, handshake: false, ..TcpConfig::PLAIN };
     let connection = Connection::open(Arc::new(config), 7, 9, Time::ZERO);
     let CongestionControl::Bbr(bbr) = &connection.sender.cc else { panic!("it has BBR") };
-    assert_eq!(bbr.model.bandwidth_delay_product(BW_UNIT, UNIT), 10);
+    assert_eq!(bbr.model.bdp(BW_UNIT, UNIT), 10);
 }
 
 /// `bbr_packets_in_net_at_edt`: a packet a microsecond is delivered until the pacer admits the next one, which counts
@@ -516,7 +516,7 @@ fn aggregated_acks_add_a_tenth_of_a_second_at_most() {
 #[test]
 fn the_send_buffer_holds_three_windows() {
     for (name, config) in CongestionControlConfig::NAMES {
-        let windows = CongestionControl::new(config).windows_in_send_buffer();
+        let windows = CongestionControl::new(config).send_buffer_windows();
         assert_eq!(windows, if *name == "bbr" { 3 } else { 2 }, "{name}");
     }
 }

@@ -108,18 +108,18 @@ impl Cubic {
 
 impl CubicState {
     /// Ticks that have passed at `now`.
-    fn elapsed_ticks_at(&self, now: Time) -> u64 {
+    fn elapsed_ticks(&self, now: Time) -> u64 {
         now.0 / self.tick
     }
 
     /// Ticks in units of 1/1024 s.
-    fn ticks_in_1024ths_of_second(&self, ticks: u64) -> u64 {
+    fn ticks_in_1024ths(&self, ticks: u64) -> u64 {
         ticks.saturating_mul(self.tick) / 1_000_000 * FIXED_POINT_SCALE / 1_000_000
     }
 
     /// Computes `cnt`, at most once per tick.
-    fn update_cubic_cnt(&mut self, cwnd: u64, acked: u64, mss: u64, now: Time) {
-        let now = self.elapsed_ticks_at(now);
+    fn update_cnt(&mut self, cwnd: u64, acked: u64, mss: u64, now: Time) {
+        let now = self.elapsed_ticks(now);
         self.w_est_acked += acked;
         let since = now.saturating_sub(self.last_time);
         // With an unchanged window the curve is recomputed after 1/32 s.
@@ -129,8 +129,8 @@ impl CubicState {
         if self.epoch_start.is_none() || now != self.last_time {
             self.last_cwnd = cwnd;
             self.last_time = now;
-            let start = self.begin_cubic_epoch_if_needed(cwnd, acked, now);
-            let target = self.cubic_target_window(now - start.min(now));
+            let start = self.ensure_epoch(cwnd, acked, now);
+            let target = self.target_window(now - start.min(now));
             self.cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
             if self.w_max == 0 {
                 // On an unknown path: at least 5 % per round trip.
@@ -138,14 +138,14 @@ impl CubicState {
             }
         }
         if self.friendly {
-            self.raise_window_to_reno_estimate(cwnd, mss);
+            self.apply_reno_friendliness(cwnd, mss);
         }
         // At most half of the window per round trip.
         self.cnt = self.cnt.max(2);
     }
 
     /// The tick in which this epoch began; starts an epoch now if none is active.
-    fn begin_cubic_epoch_if_needed(&mut self, cwnd: u64, acked: u64, now: u64) -> u64 {
+    fn ensure_epoch(&mut self, cwnd: u64, acked: u64, now: u64) -> u64 {
         if let Some(start) = self.epoch_start {
             return start;
         }
@@ -159,16 +159,16 @@ impl CubicState {
     }
 
     /// W(t) (RFC 9438 eq. 1) a round trip from now, in segments.
-    fn cubic_target_window(&self, ticks: u64) -> u64 {
+    fn target_window(&self, ticks: u64) -> u64 {
         let rtt = (self.delay_min * 1_000_000).div_ceil(self.tick);
-        let t = self.ticks_in_1024ths_of_second(ticks + rtt);
+        let t = self.ticks_in_1024ths(ticks + rtt);
         let offset = t.abs_diff(self.k).min(MAX_CURVE_OFFSET);
         let delta = ((u128::from(self.c) * u128::from(offset).pow(3)) >> 40) as u64;
         if t < self.k { self.origin.saturating_sub(delta) } else { self.origin + delta }
     }
 
     /// Makes the window at least as large as Reno's.
-    fn raise_window_to_reno_estimate(&mut self, cwnd: u64, mss: u64) {
+    fn apply_reno_friendliness(&mut self, cwnd: u64, mss: u64) {
         let step = ((cwnd * self.friendly_scale) >> 3).max(1) * mss;
         let segments = self.w_est_acked.saturating_sub(1) / step;
         self.w_est += segments;
@@ -189,7 +189,7 @@ impl CongestionAlgorithm for Cubic {
         }
         // Linux ignores samples of the first second after a recovery as biased.
         if let Some(start) = state.epoch_start
-            && state.elapsed_ticks_at(ack.now).saturating_sub(start) < SECOND / state.tick
+            && state.elapsed_ticks(ack.now).saturating_sub(start) < SECOND / state.tick
         {
             return;
         }
@@ -199,7 +199,7 @@ impl CongestionAlgorithm for Cubic {
         }
         if let Some(hystart) = &mut state.hystart
             && window.cwnd < window.ssthresh
-            && hystart.detect_slow_start_exit(window, ack, delay, state.delay_min)
+            && hystart.detect_exit(window, ack, delay, state.delay_min)
         {
             window.ssthresh = window.cwnd;
         }
@@ -207,13 +207,13 @@ impl CongestionAlgorithm for Cubic {
 
     #[inline]
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        let rest = window.grow_window_in_slow_start(ack.acked);
+        let rest = window.slow_start(ack.acked);
         if rest == 0 {
             return;
         }
         let state = &mut *self.0;
         let mss = u64::from(window.mss);
-        state.update_cubic_cnt(window.cwnd / mss, rest, mss, ack.now);
+        state.update_cnt(window.cwnd / mss, rest, mss, ack.now);
         let step = state.cnt * mss;
         if state.acked >= step {
             // Credit earned under a larger `cnt` adds one segment now, not a burst.
@@ -227,7 +227,7 @@ impl CongestionAlgorithm for Cubic {
         }
     }
 
-    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
         let state = &mut *self.0;
         let cwnd = window.cwnd / u64::from(window.mss);
         state.epoch_start = None;
@@ -236,7 +236,7 @@ impl CongestionAlgorithm for Cubic {
         (cwnd * state.beta / FIXED_POINT_SCALE).max(2) * u64::from(window.mss)
     }
 
-    fn discard_growth_credit(&mut self) {
+    fn discard_credit(&mut self) {
         self.0.acked = 0;
     }
 
@@ -250,12 +250,12 @@ impl CongestionAlgorithm for Cubic {
         state.delay_min = 0;
         state.epoch_start = None;
         if let Some(hystart) = &mut state.hystart {
-            hystart.reset_after_timeout();
+            hystart.on_timeout();
         }
     }
 
     /// RFC 9438 §4.2: idle time does not count.
-    fn on_restart_after_idle(&mut self, idle: Span) {
+    fn on_idle_restart(&mut self, idle: Span) {
         let ticks = idle.0 / self.0.tick;
         self.0.epoch_start = self.0.epoch_start.map(|start| start + ticks);
     }

@@ -1,7 +1,7 @@
 //! CUBIC against its formula, and `HyStart` on synthetic round trips.
 
 use super::*;
-use crate::cc::contract::{ack_sample_of_bytes, window_of_full_segments};
+use crate::cc::contract::{ack_sample, window_of};
 
 const MSS: u64 = 1000;
 
@@ -15,7 +15,7 @@ fn ack_one_round_trip(cubic: &mut Cubic, window: &mut CongestionWindow, now: &mu
     let begin = *now;
     for i in 1..=segments {
         *now = begin + Span(rtt.0 * i / segments);
-        let ack = AckSample { now: *now, rtt, srtt: rtt, ..ack_sample_of_bytes(MSS, 0, 0) };
+        let ack = AckSample { now: *now, rtt, srtt: rtt, ..ack_sample(MSS, 0, 0) };
         cubic.on_ack(window, &ack);
         cubic.increase_window(window, &ack);
     }
@@ -44,21 +44,21 @@ fn cube_roots_are_exact() {
 fn cubic_keeps_beta_and_converges_fast() {
     let mut cubic = Cubic::new(cubic_config_without_hystart());
     // 1000 * 717 / 1024 = 700.2
-    assert_eq!(cubic.ssthresh_after_congestion(&window_of_full_segments(1000), CongestionCause::Loss), 700 * MSS);
+    assert_eq!(cubic.on_congestion(&window_of(1000), CongestionCause::Loss), 700 * MSS);
     assert_eq!(cubic.0.w_max, 1000);
     // A smaller window than the last: 900 * 1741 / 2048 = 765.1
-    assert_eq!(cubic.ssthresh_after_congestion(&window_of_full_segments(900), CongestionCause::Loss), 630 * MSS);
+    assert_eq!(cubic.on_congestion(&window_of(900), CongestionCause::Loss), 630 * MSS);
     assert_eq!(cubic.0.w_max, 765);
-    assert_eq!(cubic.ssthresh_after_congestion(&window_of_full_segments(2), CongestionCause::Ecn), 2 * MSS);
+    assert_eq!(cubic.on_congestion(&window_of(2), CongestionCause::Ecn), 2 * MSS);
     // The same window as at the last loss has not shrunk.
     let mut equal = Cubic::new(cubic_config_without_hystart());
     for _ in 0..2 {
-        equal.ssthresh_after_congestion(&window_of_full_segments(1000), CongestionCause::Loss);
+        equal.on_congestion(&window_of(1000), CongestionCause::Loss);
         assert_eq!(equal.0.w_max, 1000);
     }
     let mut slow = Cubic::new(CubicConfig { fast_convergence: false, ..cubic_config_without_hystart() });
-    slow.ssthresh_after_congestion(&window_of_full_segments(1000), CongestionCause::Loss);
-    slow.ssthresh_after_congestion(&window_of_full_segments(900), CongestionCause::Loss);
+    slow.on_congestion(&window_of(1000), CongestionCause::Loss);
+    slow.on_congestion(&window_of(900), CongestionCause::Loss);
     assert_eq!(slow.0.w_max, 900);
 }
 
@@ -69,7 +69,7 @@ fn cubic_keeps_beta_and_converges_fast() {
 fn window_follows_cubic_curve() {
     for (w_max, rtt_ms) in [(1000u64, 20), (5000, 10), (400, 50)] {
         let mut cubic = Cubic::new(CubicConfig { friendly: false, ..cubic_config_without_hystart() });
-        let ssthresh = cubic.ssthresh_after_congestion(&window_of_full_segments(w_max), CongestionCause::Loss);
+        let ssthresh = cubic.on_congestion(&window_of(w_max), CongestionCause::Loss);
         let mut window = CongestionWindow { cwnd: ssthresh, ssthresh, mss: MSS as u32 };
         let (mut now, rtt) = (Time::ZERO + Span::from_secs(10), Span::from_ms(rtt_ms));
         let start = ssthresh as f64 / MSS as f64;
@@ -98,7 +98,7 @@ fn window_follows_cubic_curve() {
 fn cubic_is_not_slower_than_reno() {
     let grown = |friendly| {
         let mut cubic = Cubic::new(CubicConfig { friendly, c: 0.01, ..cubic_config_without_hystart() });
-        let ssthresh = cubic.ssthresh_after_congestion(&window_of_full_segments(100), CongestionCause::Loss);
+        let ssthresh = cubic.on_congestion(&window_of(100), CongestionCause::Loss);
         let mut window = CongestionWindow { cwnd: ssthresh, ssthresh, mss: MSS as u32 };
         let mut now = Time::ZERO + Span::from_secs(1);
         for _ in 0..50 {
@@ -121,7 +121,7 @@ fn cubic_growth_per_rtt_is_bounded() {
     ack_one_round_trip(&mut cubic, &mut window, &mut now, Span::from_ms(1));
     assert_eq!(window.cwnd, 105 * MSS);
     // An epoch that began long ago: the curve is steep, and cnt is 2.
-    cubic.ssthresh_after_congestion(&window_of_full_segments(100), CongestionCause::Loss);
+    cubic.on_congestion(&window_of(100), CongestionCause::Loss);
     ack_one_round_trip(&mut cubic, &mut window, &mut now, Span::from_ms(1));
     now += Span::from_secs(200);
     let before = window.cwnd;
@@ -136,9 +136,9 @@ fn a_timeout_forgets_the_path_and_idle_time_does_not_count() {
     let mut now = Time::ZERO + Span::from_secs(1);
     ack_one_round_trip(&mut cubic, &mut window, &mut now, Span::from_ms(1));
     assert_eq!(cubic.0.epoch_start, Some(1000));
-    cubic.on_restart_after_idle(Span::from_ms(500));
+    cubic.on_idle_restart(Span::from_ms(500));
     assert_eq!(cubic.0.epoch_start, Some(1500));
-    cubic.ssthresh_after_congestion(&window, CongestionCause::Loss);
+    cubic.on_congestion(&window, CongestionCause::Loss);
     cubic.on_timeout();
     assert_eq!((cubic.0.w_max, cubic.0.delay_min, cubic.0.epoch_start), (0, 0, None));
 }
@@ -150,7 +150,7 @@ fn feed_hystart_round(cubic: &mut Cubic, window: &mut CongestionWindow, now_us: 
         let rtt = Span::from_us(rtt_us);
         let now = Time::ZERO + Span::from_us(now_us + i * gap);
         // The first ACK of the round begins it: snd_nxt is the last ACK's snd_una.
-        let ack = AckSample { now, rtt, srtt: rtt, ..ack_sample_of_bytes(0, una + 1 + i, una + acks) };
+        let ack = AckSample { now, rtt, srtt: rtt, ..ack_sample(0, una + 1 + i, una + acks) };
         cubic.on_ack(window, &ack);
         if window.ssthresh == window.cwnd {
             return Some(i);
@@ -165,7 +165,7 @@ fn feed_hystart_round(cubic: &mut Cubic, window: &mut CongestionWindow, now_us: 
 fn hystart_exits_on_rising_rtt() {
     for (base_us, threshold_us) in [(10_000, 4_000), (64_000, 8_000), (200_000, 16_000)] {
         let mut cubic = Cubic::new(CubicConfig::DEFAULT);
-        let mut window = window_of_full_segments(64);
+        let mut window = window_of(64);
         let mut now = 1_000_000;
         // ACKs 1 us apart: the train is never long.
         let mut rtt = base_us;
@@ -188,17 +188,17 @@ fn hystart_exits_on_rising_rtt() {
 fn hystart_exits_on_long_ack_train() {
     let mut cubic = Cubic::new(CubicConfig::DEFAULT);
     // 1000 segments and 10 ms: pacing at 200 MB/s, 4 * 65536 bytes take 1311 us, so the limit of 1 ms holds.
-    let mut window = window_of_full_segments(1000);
+    let mut window = window_of(1000);
     assert_eq!(feed_hystart_round(&mut cubic, &mut window, 1_000_000, 276, 20, 10_000), None);
     // (10000 + 1000) / 2 = 5500 us: the ACK after 5520 us.
     assert_eq!(feed_hystart_round(&mut cubic, &mut window, 2_000_000, 300, 20, 10_000), Some(276));
     // A pause of more than 2 ms ends the train.
     let mut cubic = Cubic::new(CubicConfig::DEFAULT);
-    let mut window = window_of_full_segments(1000);
+    let mut window = window_of(1000);
     assert_eq!(feed_hystart_round(&mut cubic, &mut window, 1_000_000, 8, 2_001, 10_000), None);
     // Below 16 segments nothing is judged.
     let mut cubic = Cubic::new(CubicConfig::DEFAULT);
-    assert_eq!(feed_hystart_round(&mut cubic, &mut window_of_full_segments(15), 1_000_000, 300, 20, 1_000), None);
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window_of(15), 1_000_000, 300, 20, 1_000), None);
 }
 
 /// Rounds are counted while the window is still too small to judge: the train below began 400 us before it reached 16
@@ -206,14 +206,14 @@ fn hystart_exits_on_long_ack_train() {
 #[test]
 fn hystart_counts_rounds_from_the_first_ack() {
     let mut cubic = Cubic::new(CubicConfig::DEFAULT);
-    let mut window = window_of_full_segments(10);
+    let mut window = window_of(10);
     let mut left = None;
     for i in 0..60 {
         let now = Time::ZERO + Span::from_us(10_000 + i * 20);
         let rtt = Span::from_us(100);
         // 4 * 65536 bytes at 2 * cwnd / srtt: above 1 ms below 13 segments, 546 us at 24.
         window.cwnd = if i < 20 { 10 * MSS } else { 24 * MSS };
-        let ack = AckSample { now, rtt, srtt: rtt, ..ack_sample_of_bytes(0, 1 + i, 100) };
+        let ack = AckSample { now, rtt, srtt: rtt, ..ack_sample(0, 1 + i, 100) };
         cubic.on_ack(&mut window, &ack);
         if window.ssthresh == window.cwnd {
             left = Some(i);
@@ -230,7 +230,7 @@ fn hystart_counts_rounds_from_the_first_ack() {
 fn hystart_in_milliseconds_leaves_at_a_tick() {
     let config = CubicConfig { hystart_milliseconds: true, ..CubicConfig::DEFAULT };
     let mut cubic = Cubic::new(config);
-    let mut window = window_of_full_segments(64);
+    let mut window = window_of(64);
     // 5.0 to 5.24 ms, 5.3 to 5.54 ms: no tick.
     assert_eq!(feed_hystart_round(&mut cubic, &mut window, 5_000, 20, 12, 240), None);
     assert_eq!(feed_hystart_round(&mut cubic, &mut window, 5_300, 20, 12, 240), None);
@@ -238,12 +238,12 @@ fn hystart_in_milliseconds_leaves_at_a_tick() {
     assert_eq!(feed_hystart_round(&mut cubic, &mut window, 5_900, 20, 12, 240), Some(9));
     // Between two rounds: the first ACK of the next one finds it.
     let mut cubic = Cubic::new(config);
-    let mut window = window_of_full_segments(64);
+    let mut window = window_of(64);
     assert_eq!(feed_hystart_round(&mut cubic, &mut window, 5_700, 20, 12, 240), None);
     assert_eq!(feed_hystart_round(&mut cubic, &mut window, 6_001, 20, 12, 240), Some(0));
     // Half of 10 ms are five ticks: the sixth ends it.
     let mut cubic = Cubic::new(config);
-    let mut window = window_of_full_segments(1000);
+    let mut window = window_of(1000);
     assert_eq!(feed_hystart_round(&mut cubic, &mut window, 1_000_000, 300, 20, 10_000), None);
     assert_eq!(feed_hystart_round(&mut cubic, &mut window, 1_010_000, 400, 20, 10_000), Some(300));
 }

@@ -48,7 +48,7 @@ impl Dctcp {
 
     /// Counts what an ACK delivers, and ends the window that it reaches the end of.
     #[inline]
-    fn count_delivered_and_marked_bytes(&mut self, ack: &AckSample) {
+    fn count_marks(&mut self, ack: &AckSample) {
         self.bytes_acked += ack.acked;
         if ack.ece {
             self.bytes_marked += ack.acked;
@@ -56,14 +56,14 @@ impl Dctcp {
         // Deviates from RFC 8257 §3.3 step 3: the window also ends with an ACK that just reaches its end, as in Linux. Otherwise a window sent in one
         // burst would be evaluated with the first ACK of the next.
         if ack.snd_una >= self.window_end {
-            self.update_dctcp_alpha(ack.snd_nxt);
+            self.update_alpha(ack.snd_nxt);
         }
     }
 
     /// RFC 8257 §3.3: alpha = alpha (1 - g) + g M, once per window.
-    fn update_dctcp_alpha(&mut self, snd_nxt: u64) {
+    fn update_alpha(&mut self, snd_nxt: u64) {
         if self.fixed_point {
-            self.update_dctcp_alpha_in_fixed_point();
+            self.update_fixed_point_alpha();
         } else {
             let m = self.bytes_marked as f64 / self.bytes_acked.max(1) as f64;
             self.alpha = (self.alpha * (1.0 - self.g) + self.g * m).clamp(0.0, 1.0);
@@ -75,9 +75,9 @@ impl Dctcp {
 
     /// As Linux 6.1: in units of 1/1024, rounded down at each step; an alpha too small to decay further becomes zero. `alpha` stays a multiple of
     /// 1/1024, which a float holds exactly.
-    fn update_dctcp_alpha_in_fixed_point(&mut self) {
+    fn update_fixed_point_alpha(&mut self) {
         const ONE: u64 = 1024;
-        let shift = self.dctcp_gain_shift();
+        let shift = self.gain_shift();
         let alpha = (self.alpha * ONE as f64) as u64;
         let decay = if alpha >> shift == 0 { alpha } else { alpha >> shift };
         let marks = (self.bytes_marked << (10 - shift)) / self.bytes_acked.max(1);
@@ -85,7 +85,7 @@ impl Dctcp {
     }
 
     /// g = 2^-shift.
-    fn dctcp_gain_shift(&self) -> u32 {
+    fn gain_shift(&self) -> u32 {
         (1..10).find(|shift| self.g >= 1.0 / f64::from(1 << shift)).unwrap_or(10)
     }
 }
@@ -93,21 +93,21 @@ impl Dctcp {
 impl CongestionAlgorithm for Dctcp {
     #[inline]
     fn on_ack(&mut self, _window: &mut CongestionWindow, ack: &AckSample) {
-        self.count_delivered_and_marked_bytes(ack);
+        self.count_marks(ack);
     }
 
     fn on_ack_without_progress(&mut self, _window: &mut CongestionWindow, ack: &AckSample) {
-        self.count_delivered_and_marked_bytes(ack);
+        self.count_marks(ack);
     }
 
     /// RFC 8257 §3.4: grows like TCP without DCTCP.
     #[inline]
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        self.increase.grow_window_by_byte_counting(window, ack.acked);
+        self.increase.grow_window(window, ack.acked);
     }
 
-    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
-        self.increase.reset_acked_byte_count();
+    fn on_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
+        self.increase.reset_count();
         let reduced = match cause {
             // Linux: in whole segments, alpha * 1024 / 2048 of them less, rounded down.
             CongestionCause::Ecn if self.fixed_point => {
@@ -128,7 +128,7 @@ impl CongestionAlgorithm for Dctcp {
     }
 
     /// Linux `dctcp_react_to_loss`: half of the window as it is now.
-    fn cwnd_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
+    fn on_loss_in_cwr(&mut self, window: &CongestionWindow) -> u64 {
         (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
 
@@ -140,14 +140,14 @@ impl CongestionAlgorithm for Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::{ack_sample_of_bytes, window_of_full_segments};
+    use crate::cc::contract::{ack_sample, window_of};
 
     /// One window of ten segments, the first `marked` of them with ECE.
     fn window(dctcp: &mut Dctcp, start: u64, marked: u64) {
         for i in 1..=10 {
             let snd_una = start + i * 1000;
-            let ack = ack_sample_of_bytes(1000, snd_una, start + 10_000 + i * 1000);
-            dctcp.on_ack(&mut window_of_full_segments(10), &AckSample { ece: i <= marked, ..ack });
+            let ack = ack_sample(1000, snd_una, start + 10_000 + i * 1000);
+            dctcp.on_ack(&mut window_of(10), &AckSample { ece: i <= marked, ..ack });
         }
     }
 
@@ -155,7 +155,7 @@ mod tests {
     fn alpha_follows_the_sequence_computed_by_hand() {
         let mut dctcp = Dctcp::new(DctcpConfig::default());
         // The first ACK ends the empty first window: alpha = 15/16 if it is not marked.
-        dctcp.on_ack(&mut window_of_full_segments(10), &ack_sample_of_bytes(1000, 1000, 11_000));
+        dctcp.on_ack(&mut window_of(10), &ack_sample(1000, 1000, 11_000));
         assert_eq!(dctcp.dctcp_alpha(), Some(0.9375));
         // 15/16 of it each window without a mark.
         window(&mut dctcp, 1000, 0);
@@ -169,9 +169,9 @@ mod tests {
     fn cuts_by_half_of_alpha_and_by_half_on_loss() {
         let mut dctcp = Dctcp::new(DctcpConfig { alpha_initial: 0.25, ..DctcpConfig::default() });
         let window = |cwnd| CongestionWindow { cwnd, ssthresh: u64::MAX, mss: 1000 };
-        assert_eq!(dctcp.ssthresh_after_congestion(&window(40_000), CongestionCause::Ecn), 35_000);
-        assert_eq!(dctcp.ssthresh_after_congestion(&window(40_000), CongestionCause::Loss), 20_000);
-        assert_eq!(dctcp.ssthresh_after_congestion(&window(2_000), CongestionCause::Loss), 2_000);
+        assert_eq!(dctcp.on_congestion(&window(40_000), CongestionCause::Ecn), 35_000);
+        assert_eq!(dctcp.on_congestion(&window(40_000), CongestionCause::Loss), 20_000);
+        assert_eq!(dctcp.on_congestion(&window(2_000), CongestionCause::Loss), 2_000);
     }
 
     /// By hand: 1024 - 64 = 960; 960 - 60 = 900; 6 of 10 marked: 900 - 56 + 6000 * 64 / 10000 (38) = 882.
@@ -179,14 +179,14 @@ mod tests {
     fn fixed_point_follows_linux() {
         let constants = DctcpConfig { fixed_point: true, ..DctcpConfig::default() };
         let mut dctcp = Dctcp::new(constants);
-        dctcp.on_ack(&mut window_of_full_segments(10), &ack_sample_of_bytes(1000, 1000, 11_000));
+        dctcp.on_ack(&mut window_of(10), &ack_sample(1000, 1000, 11_000));
         assert_eq!(dctcp.dctcp_alpha(), Some(960.0 / 1024.0));
         window(&mut dctcp, 1000, 0);
         window(&mut dctcp, 11_000, 6);
         assert_eq!(dctcp.dctcp_alpha(), Some(882.0 / 1024.0));
         // 67 segments * 882 / 2048 = 28.85, so 39 are left; 500 bytes do not make a segment.
         let in_use = CongestionWindow { cwnd: 67_500, ssthresh: u64::MAX, mss: 1000 };
-        assert_eq!(dctcp.ssthresh_after_congestion(&in_use, CongestionCause::Ecn), 39_000);
+        assert_eq!(dctcp.on_congestion(&in_use, CongestionCause::Ecn), 39_000);
         // Without marks alpha decays to zero, not to a rest that no shift takes away.
         for start in 2..200 {
             window(&mut dctcp, start * 11_000, 0);
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn alpha_converges_to_the_marked_fraction() {
         let mut dctcp = Dctcp::new(DctcpConfig::default());
-        dctcp.on_ack(&mut window_of_full_segments(10), &ack_sample_of_bytes(1000, 1000, 11_000));
+        dctcp.on_ack(&mut window_of(10), &ack_sample(1000, 1000, 11_000));
         let first = dctcp.alpha - 0.3;
         for n in 1..=100u64 {
             window(&mut dctcp, (n - 1) * 10_000 + 1000, 3);
@@ -211,6 +211,6 @@ mod tests {
     fn the_floor_is_a_setting() {
         let mut dctcp = Dctcp::new(DctcpConfig { floor_segments: 1, ..DctcpConfig::default() });
         let window = CongestionWindow { cwnd: 2_000, ssthresh: u64::MAX, mss: 1000 };
-        assert_eq!(dctcp.ssthresh_after_congestion(&window, CongestionCause::Ecn), 1_000);
+        assert_eq!(dctcp.on_congestion(&window, CongestionCause::Ecn), 1_000);
     }
 }

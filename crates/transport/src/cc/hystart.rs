@@ -50,12 +50,12 @@ impl Hystart {
     }
 
     /// After a timeout.
-    pub(super) fn reset_after_timeout(&mut self) {
+    pub(super) fn on_timeout(&mut self) {
         *self = Hystart::new(self.low_window, self.milliseconds);
     }
 
     /// Processes an RTT sample in slow start; true if slow start should end. Times in microseconds.
-    pub(super) fn detect_slow_start_exit(
+    pub(super) fn detect_exit(
         &mut self,
         window: &CongestionWindow,
         ack: &AckSample,
@@ -69,18 +69,18 @@ impl Hystart {
         // Rounds are counted from the first ACK on, even while the window is too small for the check (Linux since 2025).
         let begins = ack.snd_una > self.end_seq;
         if begins && !self.milliseconds {
-            self.begin_hystart_round(now, ack.snd_nxt);
+            self.begin_round(now, ack.snd_nxt);
         }
         self.found = window.cwnd >= window.segments_to_bytes(self.low_window)
-            && (self.detect_long_ack_train(window, ack, now, delay_min)
+            && (self.detect_ack_train(window, ack, now, delay_min)
                 || self.detect_delay_increase(delay, delay_min));
         if begins && self.milliseconds {
-            self.begin_hystart_round(now, ack.snd_nxt);
+            self.begin_round(now, ack.snd_nxt);
         }
         self.found
     }
 
-    fn begin_hystart_round(&mut self, now: u64, snd_nxt: u64) {
+    fn begin_round(&mut self, now: u64, snd_nxt: u64) {
         self.round_start = now;
         self.last_ack = now;
         self.end_seq = snd_nxt;
@@ -88,7 +88,7 @@ impl Hystart {
         self.samples = 0;
     }
 
-    fn detect_long_ack_train(
+    fn detect_ack_train(
         &mut self,
         window: &CongestionWindow,
         ack: &AckSample,
@@ -103,7 +103,7 @@ impl Hystart {
             // Half of the RTT, in whole eighths of a millisecond.
             return now / 1000 - self.round_start / 1000 > (delay_min * 8 / 1000).max(1) >> 4;
         }
-        now - self.round_start > u64::midpoint(delay_min, max_ack_delay_by_offloads(window, ack))
+        now - self.round_start > u64::midpoint(delay_min, ack_delay(window, ack))
     }
 
     fn detect_delay_increase(&mut self, delay: u64, delay_min: u64) -> bool {
@@ -121,7 +121,7 @@ fn to_microseconds(time: Time) -> u64 {
 }
 
 /// How long offloads may hold ACKs together: four bursts at the pacing rate, at most 1 ms.
-fn max_ack_delay_by_offloads(window: &CongestionWindow, ack: &AckSample) -> u64 {
+fn ack_delay(window: &CongestionWindow, ack: &AckSample) -> u64 {
     let srtt = ack.srtt.0 / 1_000_000;
     // The pacing rate is twice the window per srtt far below ssthresh, else 1.2 times.
     let tenths = if window.cwnd < window.ssthresh / 2 { 20 } else { 12 };
@@ -131,7 +131,7 @@ fn max_ack_delay_by_offloads(window: &CongestionWindow, ack: &AckSample) -> u64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::ack_sample_of_bytes;
+    use crate::cc::contract::ack_sample;
     use pauseframe_units::Span;
 
     /// `tcp_update_pacing_rate` takes 200 % of the window below half of ssthresh and 120 % from there on, and
@@ -143,8 +143,8 @@ mod tests {
             [(50_000, 100_002, 262), (50_000, 100_000, 436), (50_000, 90_000, 436), (20_000, 20_000, 1000)]
         {
             let window = CongestionWindow { cwnd, ssthresh, mss: 1000 };
-            let ack = AckSample { srtt, ..ack_sample_of_bytes(1000, 0, 0) };
-            assert_eq!(max_ack_delay_by_offloads(&window, &ack), expected, "{cwnd} {ssthresh}");
+            let ack = AckSample { srtt, ..ack_sample(1000, 0, 0) };
+            assert_eq!(ack_delay(&window, &ack), expected, "{cwnd} {ssthresh}");
         }
     }
 }

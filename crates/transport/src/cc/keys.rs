@@ -2,9 +2,7 @@
 //! registry and of its loaded plug-ins.
 
 use super::CongestionControlConfig;
-use pauseframe_plugin::{
-    NAME_PATTERN, excuse_constants_of_unloaded_plugin, hint_to_load_plugin, is_plugin_loaded, read_constants,
-};
+use pauseframe_plugin::{NAME_PATTERN, excuse_constants, is_plugin_loaded, load_hint, read_constants};
 use pauseframe_schema::document::{Item, Value as Given};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::shape::Shape;
@@ -25,14 +23,11 @@ impl Setting for CongestionControlName {
         let built_in = || CongestionControlConfig::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         let kind =
             KIND.get_or_init(|| format!("one of {}, or MODULE:NAME of a plug-in", built_in().join(", ")));
-        let names = CongestionControlConfig::built_in_and_loaded_congestion_controls()
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
+        let names = CongestionControlConfig::all().into_iter().map(|(name, _)| name).collect();
         Shape::Any(kind, vec![Shape::OneOf(names), Shape::Pattern(NAME_PATTERN)])
     }
     fn read(item: &Item) -> Result<CongestionControlName, Mistake> {
-        let names: Vec<_> = CongestionControlConfig::built_in_and_loaded_congestion_controls()
+        let names: Vec<_> = CongestionControlConfig::all()
             .into_iter()
             .map(|(name, _)| (name, CongestionControlName(name)))
             .collect();
@@ -40,7 +35,7 @@ impl Setting for CongestionControlName {
             (Given::Text(name), hint)
                 if name.contains(':') && (hint.is_empty() || is_plugin_loaded(name)) =>
             {
-                Mistake { hint: hint_to_load_plugin(name), ..mistake }
+                Mistake { hint: load_hint(name), ..mistake }
             }
             _ => mistake,
         })
@@ -51,12 +46,8 @@ impl Setting for CongestionControlName {
 }
 
 /// Reads the congestion control and the constants of all, because a file may be run with several.
-pub(crate) fn read_congestion_control_and_constants(
-    t: &mut Table,
-    key: &'static str,
-    _: &str,
-) -> CongestionControlConfig {
-    let all = CongestionControlConfig::built_in_and_loaded_congestion_controls();
+pub(crate) fn read_congestion_control(t: &mut Table, key: &'static str, _: &str) -> CongestionControlConfig {
+    let all = CongestionControlConfig::all();
     let docs: Vec<_> = all.iter().map(|(_, config)| config.description_and_source()).collect();
     let doc = format!("Congestion control: {}", docs.join("; "));
     let name = t.or(key, DEFAULT, &doc);
@@ -64,10 +55,9 @@ pub(crate) fn read_congestion_control_and_constants(
     let mut chosen = named.map_or(CongestionControlConfig::NewReno, |(_, config)| *config);
     let path = t.at(key);
     if named.is_none() || t.ledger.failed(&path) {
-        excuse_constants_of_unloaded_plugin(t, key);
+        excuse_constants(t, key);
     }
-    let algorithms: Vec<_> =
-        all.iter().map(|(name, config)| (*name, config.congestion_control_parameters())).collect();
+    let algorithms: Vec<_> = all.iter().map(|(name, config)| (*name, config.constants())).collect();
     let own = chosen.name();
     read_constants(t, key, &algorithms, own, |index, value| chosen.set_constant(index, value));
     chosen

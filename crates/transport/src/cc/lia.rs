@@ -48,7 +48,7 @@ impl Lia {
 
 impl CongestionAlgorithm for Lia {
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        let rest = window.grow_window_in_slow_start(ack.acked);
+        let rest = window.slow_start(ack.acked);
         let mss = f64::from(window.mss);
         let alone = rest as f64 * mss / window.cwnd as f64;
         let coupled = self.coupling.map_or(alone, |of| of.alpha * rest as f64 * mss / of.total);
@@ -60,11 +60,11 @@ impl CongestionAlgorithm for Lia {
         }
     }
 
-    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
         (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
 
-    fn discard_growth_credit(&mut self) {
+    fn discard_credit(&mut self) {
         self.credit = 0.0;
     }
 }
@@ -72,16 +72,16 @@ impl CongestionAlgorithm for Lia {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::{ack_sample_of_bytes, window_of_full_segments};
+    use crate::cc::contract::{ack_sample, window_of};
 
     fn segments_a_round(coupling: Option<Coupling>, segments: u64, rounds: u64) -> u64 {
         let mut lia = Lia::new();
         lia.couple(coupling);
         let mss = 1000;
         let mut window =
-            CongestionWindow { ssthresh: segments * mss, ..window_of_full_segments(segments) };
+            CongestionWindow { ssthresh: segments * mss, ..window_of(segments) };
         for _ in 0..rounds * segments {
-            lia.increase_window(&mut window, &ack_sample_of_bytes(mss, 0, 0));
+            lia.increase_window(&mut window, &ack_sample(mss, 0, 0));
         }
         window.cwnd / mss - segments
     }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_loss_halves_the_window() {
         let mut lia = Lia::new();
-        assert_eq!(lia.ssthresh_after_congestion(&window_of_full_segments(80), CongestionCause::Loss), 40_000);
-        assert_eq!(lia.ssthresh_after_congestion(&window_of_full_segments(3), CongestionCause::Loss), 2_000);
+        assert_eq!(lia.on_congestion(&window_of(80), CongestionCause::Loss), 40_000);
+        assert_eq!(lia.on_congestion(&window_of(3), CongestionCause::Loss), 2_000);
     }
 }

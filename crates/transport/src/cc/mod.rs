@@ -14,7 +14,7 @@ mod plugin;
 mod policer;
 mod windowed_max;
 
-pub(crate) use keys::read_congestion_control_and_constants;
+pub(crate) use keys::read_congestion_control;
 pub use lia::Coupling;
 pub use pauseframe_plugin::{Constant, ConstantValue, PluginConfig};
 
@@ -36,7 +36,7 @@ impl CongestionWindow {
     /// at ssthresh and returns the bytes left over for congestion avoidance, as Linux does.
     // Deviates from RFC 3465 §2.2: L is unlimited (as in Linux), so stretch ACKs do not slow the start down.
     #[inline]
-    pub(crate) fn grow_window_in_slow_start(&mut self, acked: u64) -> u64 {
+    pub(crate) fn slow_start(&mut self, acked: u64) -> u64 {
         let room = self.ssthresh.saturating_sub(self.cwnd);
         let step = acked.min(room);
         self.cwnd += step;
@@ -155,22 +155,22 @@ pub(crate) trait CongestionAlgorithm {
 
     /// The new ssthresh after congestion, in bytes, at least one segment. `window.cwnd` is the window when congestion occurred. Called at most once
     /// per window and cause.
-    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64;
+    fn on_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64;
 
     /// The window after a loss in a window of data that ECE has already reduced (Linux): unchanged by default.
-    fn cwnd_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
+    fn on_loss_in_cwr(&mut self, window: &CongestionWindow) -> u64 {
         window.ssthresh
     }
 
     /// Discards credit towards the next segment, at each reduction if windows count packets, as in Linux (`snd_cwnd_cnt` in `tcp_init_cwnd_reduction`
     /// and `tcp_enter_loss`). In FreeBSD's CUBIC and RFC 9438 this credit is part of cwnd.
-    fn discard_growth_credit(&mut self) {}
+    fn discard_credit(&mut self) {}
 
-    /// The retransmission timer expired; after [`Self::ssthresh_after_congestion`] if that is due.
+    /// The retransmission timer expired; after [`Self::on_congestion`] if that is due.
     fn on_timeout(&mut self) {}
 
     /// Sending resumes after the time `idle` with nothing in flight.
-    fn on_restart_after_idle(&mut self, _idle: Span) {}
+    fn on_idle_restart(&mut self, _idle: Span) {}
 
     /// Consecutive timeouts after which single-byte probes replace data (pFabric).
     fn timeouts_before_probing(&self) -> u32 {
@@ -219,7 +219,7 @@ pub(crate) trait CongestionAlgorithm {
     fn on_timer(&mut self, _window: &mut CongestionWindow, _now: Time) {}
 
     /// Windows that the send buffer holds when it grows (`sndbuf_expand`).
-    fn windows_in_send_buffer(&self) -> u64 {
+    fn send_buffer_windows(&self) -> u64 {
         2
     }
 }
@@ -262,7 +262,7 @@ macro_rules! registry {
             }
 
             /// Its constants.
-            pub fn congestion_control_parameters(&self) -> &'static [Constant] {
+            pub fn constants(&self) -> &'static [Constant] {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => registry!(@parameters $($config)?),)+
                     CongestionControlConfig::Plugin(config) => config.code().parameters,
@@ -329,22 +329,22 @@ macro_rules! registry {
                     CongestionControl::Plugin(algorithm) => algorithm.increase_window(window, ack),
                 }
             }
-            fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
+            fn on_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.ssthresh_after_congestion(window, cause),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.ssthresh_after_congestion(window, cause),
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_congestion(window, cause),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_congestion(window, cause),
                 }
             }
-            fn cwnd_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
+            fn on_loss_in_cwr(&mut self, window: &CongestionWindow) -> u64 {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.cwnd_on_loss_after_ecn(window),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.cwnd_on_loss_after_ecn(window),
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_loss_in_cwr(window),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_loss_in_cwr(window),
                 }
             }
-            fn discard_growth_credit(&mut self) {
+            fn discard_credit(&mut self) {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.discard_growth_credit(),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.discard_growth_credit(),
+                    $(CongestionControl::$variant(algorithm) => algorithm.discard_credit(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.discard_credit(),
                 }
             }
             fn on_timeout(&mut self) {
@@ -353,10 +353,10 @@ macro_rules! registry {
                     CongestionControl::Plugin(algorithm) => algorithm.on_timeout(),
                 }
             }
-            fn on_restart_after_idle(&mut self, idle: Span) {
+            fn on_idle_restart(&mut self, idle: Span) {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.on_restart_after_idle(idle),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.on_restart_after_idle(idle),
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_idle_restart(idle),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_idle_restart(idle),
                 }
             }
             fn timeouts_before_probing(&self) -> u32 {
@@ -423,10 +423,10 @@ macro_rules! registry {
                     algorithm.on_timer(window, now);
                 }
             }
-            fn windows_in_send_buffer(&self) -> u64 {
+            fn send_buffer_windows(&self) -> u64 {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.windows_in_send_buffer(),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.windows_in_send_buffer(),
+                    $(CongestionControl::$variant(algorithm) => algorithm.send_buffer_windows(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.send_buffer_windows(),
                 }
             }
         }
@@ -452,17 +452,17 @@ registry! {
 
 impl CongestionControlConfig {
     /// Every congestion control that scenarios can name: the built-in ones and the loaded plug-ins.
-    pub fn built_in_and_loaded_congestion_controls() -> Vec<(&'static str, CongestionControlConfig)> {
+    pub fn all() -> Vec<(&'static str, CongestionControlConfig)> {
         let loaded = pauseframe_plugin::loaded_plugins().into_iter().filter(|code| !code.is_rate_control());
         let of_code = |code: &'static LoadedPlugin| (code.name, Self::Plugin(PluginConfig::new(code)));
         Self::NAMES.iter().copied().chain(loaded.map(of_code)).collect()
     }
 
     /// Whether it needs each mark echoed (RFC 8257 §3.2).
-    pub fn needs_exact_ecn_echo(&self) -> bool {
+    pub fn needs_exact_echo(&self) -> bool {
         match self {
             Self::Dctcp(_) => true,
-            Self::Plugin(config) => config.code().needs_exact_ecn_echo(),
+            Self::Plugin(config) => config.code().needs_exact_echo(),
             _ => false,
         }
     }
@@ -486,7 +486,7 @@ impl CongestionControlConfig {
 
 impl CongestionControl {
     /// The algorithm for contract checks, in which a plug-in that requests less than a segment fails.
-    pub(crate) fn new_with_strict_plugin_checks(config: &CongestionControlConfig) -> CongestionControl {
+    pub(crate) fn new_strict(config: &CongestionControlConfig) -> CongestionControl {
         let mut cc = CongestionControl::new(config);
         if let CongestionControl::Plugin(plugin) = &mut cc {
             plugin.enable_strict_checks();

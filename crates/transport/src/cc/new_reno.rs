@@ -13,8 +13,8 @@ pub(crate) struct AdditiveIncrease {
 impl AdditiveIncrease {
     /// Slow start below ssthresh, else congestion avoidance.
     #[inline]
-    pub(crate) fn grow_window_by_byte_counting(&mut self, window: &mut CongestionWindow, acked: u64) {
-        let rest = window.grow_window_in_slow_start(acked);
+    pub(crate) fn grow_window(&mut self, window: &mut CongestionWindow, acked: u64) {
+        let rest = window.slow_start(acked);
         if rest == 0 {
             return;
         }
@@ -27,7 +27,7 @@ impl AdditiveIncrease {
     }
 
     /// Resets the byte count after a reduction.
-    pub(crate) fn reset_acked_byte_count(&mut self) {
+    pub(crate) fn reset_count(&mut self) {
         self.bytes_acked = 0;
     }
 }
@@ -47,11 +47,11 @@ impl NewReno {
 impl CongestionAlgorithm for NewReno {
     #[inline]
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        self.increase.grow_window_by_byte_counting(window, ack.acked);
+        self.increase.grow_window(window, ack.acked);
     }
 
-    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
-        self.increase.reset_acked_byte_count();
+    fn on_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+        self.increase.reset_count();
         // RFC 5681 eq. (4); RFC 3168 §6.1.2 has the same for ECN.
         (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
@@ -60,10 +60,10 @@ impl CongestionAlgorithm for NewReno {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::ack_sample_of_bytes;
+    use crate::cc::contract::ack_sample;
 
     fn acked(bytes: u64) -> AckSample {
-        ack_sample_of_bytes(bytes, 0, 0)
+        ack_sample(bytes, 0, 0)
     }
 
     #[test]
@@ -98,13 +98,13 @@ mod tests {
     fn halves_with_a_floor_of_two_segments() {
         let mut reno = NewReno::default();
         let window = |cwnd| CongestionWindow { cwnd, ssthresh: u64::MAX, mss: 1000 };
-        assert_eq!(reno.ssthresh_after_congestion(&window(21_000), CongestionCause::Loss), 10_500);
-        assert_eq!(reno.ssthresh_after_congestion(&window(3_000), CongestionCause::Ecn), 2_000);
+        assert_eq!(reno.on_congestion(&window(21_000), CongestionCause::Loss), 10_500);
+        assert_eq!(reno.on_congestion(&window(3_000), CongestionCause::Ecn), 2_000);
     }
     /// A window that ECE has reduced is not reduced again for a loss in it (`tcp_enter_cwr`, `tcp_enter_recovery`).
     #[test]
     fn a_loss_after_ece_leaves_the_reduced_window() {
         let window = CongestionWindow { cwnd: 10_000, ssthresh: 7000, mss: 1000 };
-        assert_eq!(NewReno::default().cwnd_on_loss_after_ecn(&window), 7000);
+        assert_eq!(NewReno::default().on_loss_in_cwr(&window), 7000);
     }
 }

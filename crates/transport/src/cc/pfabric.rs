@@ -41,11 +41,11 @@ impl CongestionAlgorithm for Pfabric {
     }
 
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        self.increase.grow_window_by_byte_counting(window, ack.acked);
+        self.increase.grow_window(window, ack.acked);
     }
 
-    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
-        self.increase.reset_acked_byte_count();
+    fn on_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+        self.increase.reset_count();
         (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
 
@@ -57,19 +57,19 @@ impl CongestionAlgorithm for Pfabric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::{ack_sample_of_bytes, window_of_full_segments};
+    use crate::cc::contract::{ack_sample, window_of};
 
     #[test]
     fn starts_with_additive_increase() {
         let mut pfabric = Pfabric::new(PfabricConfig::default());
-        let mut window = window_of_full_segments(12);
+        let mut window = window_of(12);
         for _ in 0..12 {
             assert_eq!(window.cwnd, 12_000);
-            let ack = ack_sample_of_bytes(1000, 0, 0);
+            let ack = ack_sample(1000, 0, 0);
             pfabric.on_ack(&mut window, &ack);
             pfabric.increase_window(&mut window, &ack);
         }
         assert_eq!((window.cwnd, window.ssthresh), (13_000, 12_000));
-        assert_eq!(pfabric.ssthresh_after_congestion(&window, CongestionCause::Loss), 6_500);
+        assert_eq!(pfabric.on_congestion(&window, CongestionCause::Loss), 6_500);
     }
 }

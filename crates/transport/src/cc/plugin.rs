@@ -74,7 +74,7 @@ impl Plugin {
 
     /// A window in bytes that a plug-in has set, raised to one segment.
     #[inline]
-    fn at_least_a_segment(&self, function: PluginFunction, what: &str, window: i64, mss: u32) -> u64 {
+    fn clamp_window(&self, function: PluginFunction, what: &str, window: i64, mss: u32) -> u64 {
         if window < 1 || window > MAX_WINDOW as i64 {
             let message = format!("set {what} to {}; it must be from 1 to 2^40 bytes", show_value(window));
             self.instance.fail(function, &message);
@@ -101,13 +101,13 @@ impl Plugin {
                 let message = "changed cwnd, which only increase (or on_delivery) may; on_ack may set ssthresh and pacing_rate";
                 self.instance.fail(function, message);
             }
-            window.cwnd = self.at_least_a_segment(function, "cwnd", raw.cwnd, window.mss);
+            window.cwnd = self.clamp_window(function, "cwnd", raw.cwnd, window.mss);
         }
         if raw.ssthresh != saturate_to_i64(window.ssthresh) {
             window.ssthresh = if raw.ssthresh == i64::MAX {
                 u64::MAX
             } else {
-                self.at_least_a_segment(function, "ssthresh", raw.ssthresh, window.mss)
+                self.clamp_window(function, "ssthresh", raw.ssthresh, window.mss)
             };
         }
         if raw.pacing_rate != saturate_to_i64(self.pacing_rate) {
@@ -164,7 +164,7 @@ impl Plugin {
     ) -> u64 {
         let raw = self.raw_window(window);
         let cwnd = self.instance.call(function, |state| call(state, &raw const raw));
-        self.at_least_a_segment(function, "the window", cwnd, window.mss)
+        self.clamp_window(function, "the window", cwnd, window.mss)
     }
 
     fn notify(&mut self, function: PluginFunction, notice: Option<abi::Notice>) {
@@ -227,7 +227,7 @@ impl CongestionAlgorithm for Plugin {
         }
     }
 
-    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
         let Some(reduced) = self.functions().reduced else { return window.cwnd };
         let cause: c_int = match cause {
             CongestionCause::Ecn => 0,
@@ -237,7 +237,7 @@ impl CongestionAlgorithm for Plugin {
         self.window_after(PluginFunction::Reduced, window, |state, raw| unsafe { reduced(state, raw, cause) })
     }
 
-    fn cwnd_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
+    fn on_loss_in_cwr(&mut self, window: &CongestionWindow) -> u64 {
         let Some(loss_after_ecn) = self.functions().loss_after_ecn else { return window.ssthresh };
         // SAFETY: as in `call_with_ack`.
         self.window_after(PluginFunction::LossAfterEcn, window, |state, raw| unsafe {
@@ -245,7 +245,7 @@ impl CongestionAlgorithm for Plugin {
         })
     }
 
-    fn discard_growth_credit(&mut self) {
+    fn discard_credit(&mut self) {
         self.notify(PluginFunction::ForgetEarned, self.functions().forget_earned);
     }
 
@@ -253,7 +253,7 @@ impl CongestionAlgorithm for Plugin {
         self.notify(PluginFunction::OnTimeout, self.functions().on_timeout);
     }
 
-    fn on_restart_after_idle(&mut self, idle: Span) {
+    fn on_idle_restart(&mut self, idle: Span) {
         let Some(on_restart) = self.functions().on_restart else { return };
         // SAFETY: as in `call_with_ack`.
         self.instance

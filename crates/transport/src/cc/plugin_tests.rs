@@ -4,7 +4,7 @@
 
 use super::*;
 use pauseframe_plugin::abi::{Ack, Delivery, Head, RawValue, Window};
-use pauseframe_plugin::{PluginSource, plugin_failure_from_panic_message, register_plugin};
+use pauseframe_plugin::{PluginSource, failure_from_panic, register_plugin};
 use std::cell::Cell;
 use std::ptr::null;
 
@@ -149,10 +149,10 @@ fn less_than_a_segment_counts_as_a_segment() {
     assert_eq!(after(&mut plugin, |window| window.ssthresh = 999), (10_000, 1000, none, never));
     assert_eq!(after(&mut plugin, |window| window.ssthresh = 7777), (10_000, 7777, none, never));
     for (cause, answer) in [(CongestionCause::Ecn, 5000), (CongestionCause::Loss, 5001)] {
-        assert_eq!(plugin.ssthresh_after_congestion(&window(), cause), answer);
+        assert_eq!(plugin.on_congestion(&window(), cause), answer);
     }
     ANSWER.set(1);
-    assert_eq!(plugin.ssthresh_after_congestion(&window(), CongestionCause::Ecn), 1000);
+    assert_eq!(plugin.on_congestion(&window(), CongestionCause::Ecn), 1000);
     // The contract is strict: a segment is allowed, less is not.
     plugin.enable_strict_checks();
     assert_eq!(after(&mut plugin, |window| window.cwnd = 1000), (1000, u64::MAX, none, never));
@@ -175,9 +175,9 @@ fn a_plugin_sets_the_window_after_a_loss_that_follows_ecn() {
     let mut plugin = load("cuts", Kind::Full);
     for (answer, cwnd) in [(5000, 5000), (1, 1000)] {
         ANSWER.set(answer);
-        assert_eq!(plugin.cwnd_on_loss_after_ecn(&reduced), cwnd);
+        assert_eq!(plugin.on_loss_in_cwr(&reduced), cwnd);
     }
-    assert_eq!(load("stays", Kind::Plain).cwnd_on_loss_after_ecn(&reduced), 7000);
+    assert_eq!(load("stays", Kind::Plain).on_loss_in_cwr(&reduced), 7000);
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn a_plugin_is_told_of_timeouts_and_to_forget_what_it_earned() {
         NOTICES.set([0; 2]);
         let mut plugin = load("told", kind);
         plugin.on_timeout();
-        plugin.discard_growth_credit();
-        plugin.discard_growth_credit();
+        plugin.discard_credit();
+        plugin.discard_credit();
         assert_eq!(NOTICES.get(), told);
     }
 }
@@ -265,7 +265,7 @@ fn values_that_make_no_sense_end_the_run() {
         ACTION.set(action);
         let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call(&mut plugin)));
         let panic = failed.expect_err(reason).downcast::<String>().expect("a text");
-        let message = plugin_failure_from_panic_message(&panic).expect("a plug-in's failure");
+        let message = failure_from_panic(&panic).expect("a plug-in's failure");
         assert!(message.contains(reason), "{message}");
     }
 }

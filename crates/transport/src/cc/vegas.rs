@@ -62,20 +62,20 @@ impl Vegas {
         }
     }
 
-    fn begin_vegas_round(&mut self, snd_nxt: u64) {
+    fn begin_round(&mut self, snd_nxt: u64) {
         self.window_end = snd_nxt;
         self.rtt_min = u32::MAX;
         self.samples = 0;
     }
 
-    fn grow_in_vegas_slow_start(&self, window: &mut CongestionWindow, acked: u64) {
+    fn slow_start(&self, window: &mut CongestionWindow, acked: u64) {
         if self.growing {
-            window.grow_window_in_slow_start(acked);
+            window.slow_start(acked);
         }
     }
 
     /// Adjusts the window once per round trip with enough samples.
-    fn adjust_window_by_queue_estimate(&mut self, window: &mut CongestionWindow, acked: u64) {
+    fn adjust_window(&mut self, window: &mut CongestionWindow, acked: u64) {
         self.growing = !(self.growing && self.constants.slow_start_alternate);
         let mss = u64::from(window.mss);
         let segments = window.cwnd / mss;
@@ -87,7 +87,7 @@ impl Vegas {
             window.cwnd = window.cwnd.min((segments * base / rtt + 1) * mss);
             window.ssthresh = window.ssthresh.min(window.cwnd);
         } else if slow_start {
-            self.grow_in_vegas_slow_start(window, acked);
+            self.slow_start(window, acked);
         } else if diff > u64::from(self.constants.beta) {
             window.cwnd -= mss;
             window.ssthresh = window.ssthresh.min(window.cwnd);
@@ -115,30 +115,30 @@ impl CongestionAlgorithm for Vegas {
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
         if self.enabled != ack.open {
             self.enabled = ack.open;
-            self.begin_vegas_round(ack.snd_nxt);
+            self.begin_round(ack.snd_nxt);
         }
         if !self.enabled {
-            self.reno.grow_window_by_byte_counting(window, ack.acked);
+            self.reno.grow_window(window, ack.acked);
         } else if ack.snd_una > self.window_end {
             if self.samples >= MIN_RTT_SAMPLES {
-                self.adjust_window_by_queue_estimate(window, ack.acked);
+                self.adjust_window(window, ack.acked);
             } else {
-                self.reno.grow_window_by_byte_counting(window, ack.acked);
+                self.reno.grow_window(window, ack.acked);
             }
-            self.begin_vegas_round(ack.snd_nxt);
+            self.begin_round(ack.snd_nxt);
         } else if window.cwnd < window.ssthresh {
-            self.grow_in_vegas_slow_start(window, ack.acked);
+            self.slow_start(window, ack.acked);
         }
     }
 
-    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
-        self.reno.reset_acked_byte_count();
+    fn on_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+        self.reno.reset_count();
         self.enabled = false;
         (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
 
     /// Resets the smallest RTT, because the path may have changed (as Linux).
-    fn on_restart_after_idle(&mut self, _idle: Span) {
+    fn on_idle_restart(&mut self, _idle: Span) {
         self.base_rtt = u32::MAX;
         self.rtt_min = u32::MAX;
         self.samples = 0;
@@ -148,7 +148,7 @@ impl CongestionAlgorithm for Vegas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::{ack_sample_of_bytes, window_of_full_segments};
+    use crate::cc::contract::{ack_sample, window_of};
 
     /// A path of 50 segments and a queue: each round trip is one window, its RTT what the queue makes of it.
     fn round(vegas: &mut Vegas, window: &mut CongestionWindow, sent: &mut u64) {
@@ -158,7 +158,7 @@ mod tests {
         let (start, nxt) = (*sent, *sent + segments * 1000);
         for i in 1..=segments {
             // What each ACK lets go counts for the next round trip.
-            let ack = AckSample { rtt, ..ack_sample_of_bytes(1000, start + i * 1000, nxt + i * 1000) };
+            let ack = AckSample { rtt, ..ack_sample(1000, start + i * 1000, nxt + i * 1000) };
             vegas.on_ack(window, &ack);
             vegas.increase_window(window, &ack);
         }
@@ -169,7 +169,7 @@ mod tests {
     fn keeps_alpha_to_beta_segments_in_the_queue() {
         for (alpha, beta) in [(2, 4), (1, 3), (10, 20)] {
             let mut vegas = Vegas::new(VegasConfig { alpha, beta, ..VegasConfig::default() });
-            let (mut window, mut sent) = (window_of_full_segments(10), 0);
+            let (mut window, mut sent) = (window_of(10), 0);
             for _ in 0..200 {
                 round(&mut vegas, &mut window, &mut sent);
             }
@@ -191,15 +191,15 @@ mod tests {
     #[test]
     fn slow_start_ends_by_gamma_with_the_window_that_the_path_needs() {
         let mut vegas = Vegas::new(VegasConfig::default());
-        let mut window = window_of_full_segments(64);
+        let mut window = window_of(64);
         // base_rtt 601; a round of 641: 64 * 40 / 601 = 4 > gamma; 64 * 601 / 641 + 1 = 61.
         for (i, us) in [600, 640, 640].into_iter().enumerate() {
-            let ack = AckSample { rtt: Span::from_us(us), ..ack_sample_of_bytes(1000, 1 + i as u64, 100) };
+            let ack = AckSample { rtt: Span::from_us(us), ..ack_sample(1000, 1 + i as u64, 100) };
             vegas.on_ack(&mut window, &ack);
             vegas.window_end = 100;
         }
         vegas.rtt_min = 641;
-        vegas.increase_window(&mut window, &ack_sample_of_bytes(1000, 101, 200));
+        vegas.increase_window(&mut window, &ack_sample(1000, 101, 200));
         assert_eq!((window.cwnd, window.ssthresh), (61_000, 61_000));
     }
 
@@ -209,9 +209,9 @@ mod tests {
     fn ssthresh_follows_the_window_from_below() {
         for (ssthresh, expected) in [(10_000, 48_000), (48_000, 48_000), (50_000, 50_000)] {
             let mut vegas = Vegas::new(VegasConfig::default());
-            let mut window = CongestionWindow { ssthresh, ..window_of_full_segments(64) };
+            let mut window = CongestionWindow { ssthresh, ..window_of(64) };
             (vegas.base_rtt, vegas.rtt_min, vegas.samples) = (601, 631, MIN_RTT_SAMPLES);
-            vegas.increase_window(&mut window, &ack_sample_of_bytes(1000, 1000, 65_000));
+            vegas.increase_window(&mut window, &ack_sample(1000, 1000, 65_000));
             assert_eq!((window.cwnd, window.ssthresh), (64_000, expected), "{ssthresh}");
         }
     }
@@ -222,9 +222,9 @@ mod tests {
     fn alpha_and_beta_themselves_leave_the_window() {
         for (us, segments) in [(18, 65), (19, 64), (38, 64), (47, 63)] {
             let mut vegas = Vegas::new(VegasConfig { alpha: 2, beta: 4, ..VegasConfig::default() });
-            let mut window = CongestionWindow { ssthresh: 10_000, ..window_of_full_segments(64) };
+            let mut window = CongestionWindow { ssthresh: 10_000, ..window_of(64) };
             (vegas.base_rtt, vegas.rtt_min, vegas.samples) = (601, 601 + us, MIN_RTT_SAMPLES);
-            vegas.increase_window(&mut window, &ack_sample_of_bytes(1000, 1000, 65_000));
+            vegas.increase_window(&mut window, &ack_sample(1000, 1000, 65_000));
             assert_eq!(window.cwnd, segments * 1000, "{us} us");
         }
     }
@@ -233,7 +233,7 @@ mod tests {
     fn the_paper_doubles_every_other_round_trip() {
         let constants = VegasConfig { slow_start_alternate: true, ..VegasConfig::default() };
         let mut vegas = Vegas::new(constants);
-        let (mut window, mut sent) = (window_of_full_segments(4), 0);
+        let (mut window, mut sent) = (window_of(4), 0);
         let mut seen = Vec::new();
         for _ in 0..6 {
             round(&mut vegas, &mut window, &mut sent);
@@ -245,7 +245,7 @@ mod tests {
         }
         assert!(seen[0] == 8 && seen[2] * 10 >= seen[1] * 17 && seen[4] * 10 >= seen[3] * 17, "{seen:?}");
         let mut linux = Vegas::new(VegasConfig::default());
-        let (mut doubled, mut sent) = (window_of_full_segments(4), 0);
+        let (mut doubled, mut sent) = (window_of(4), 0);
         for _ in 0..3 {
             round(&mut linux, &mut doubled, &mut sent);
         }

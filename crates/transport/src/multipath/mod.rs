@@ -224,7 +224,7 @@ impl MultipathConnection {
     }
 
     /// Why it failed, if all its subflows are gone before its end.
-    pub fn connection_failure(&self) -> Option<ConnectionFailure> {
+    pub fn failure(&self) -> Option<ConnectionFailure> {
         self.failure
     }
 
@@ -260,7 +260,7 @@ impl MultipathConnection {
         let is_first = number == 0 && !subflow.was_established;
         let had_data = !subflow.unacked.is_empty();
         if had_data {
-            self.send_unacked_data_again();
+            self.requeue_unacked();
         }
         if is_first || self.subflows.iter().all(|subflow| subflow.is_gone) {
             self.failure.get_or_insert(failure);
@@ -268,7 +268,7 @@ impl MultipathConnection {
     }
 
     /// `__mptcp_retransmit_pending_data`: all that is not acknowledged waits for a subflow again.
-    fn send_unacked_data_again(&mut self) {
+    fn requeue_unacked(&mut self) {
         (self.assigned, self.repeated, self.burst) = (self.acked.first, None, 0);
     }
 
@@ -369,7 +369,7 @@ impl MultipathConnection {
             }
         }
         if is_one_stale {
-            self.send_unacked_data_again();
+            self.requeue_unacked();
             return;
         }
         let pick = self.subflows.iter().position(|subflow| subflow.is_active() && idle(subflow));
@@ -387,11 +387,11 @@ impl MultipathConnection {
 impl Connection {
     /// What an MPTCP connection has to know of this subflow.
     pub fn subflow_view(&mut self) -> SubflowView {
-        let (queued, room) = self.sender.send_buffer_usage_and_room();
+        let (queued, room) = self.sender.buffer_usage_and_room();
         SubflowView {
             is_established: self.is_established(),
             is_quiescent: self.is_quiescent(),
-            written: self.sender.end_of_data_before_fin() + self.sender.bytes_waiting_to_write(),
+            written: self.sender.data_end() + self.sender.unwritten_bytes(),
             acked: self.acked_bytes(),
             sent: self.sender.snd_nxt,
             delivered: self.delivered_bytes(),
@@ -411,7 +411,7 @@ impl Connection {
 
     /// Gives up without a word, as a subflow that is not needed any more.
     pub fn abandon(&mut self) {
-        self.fail_connection(ConnectionFailure::Reset);
+        self.fail(ConnectionFailure::Reset);
     }
 }
 

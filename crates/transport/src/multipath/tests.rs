@@ -166,12 +166,12 @@ fn lost_subflows_leave_their_data_to_others() {
         SubflowView { is_established: false, written: 50_000, acked: 20_000, ..view(0, 30_000, 1) },
     );
     sender.lose_subflow(0, ConnectionFailure::DataTimeout);
-    assert_eq!((sender.connection_failure(), next(&mut sender, Time::ZERO)), (None, Some((1, 30_000))));
+    assert_eq!((sender.failure(), next(&mut sender, Time::ZERO)), (None, Some((1, 30_000))));
     sender.lose_subflow(1, ConnectionFailure::Reset);
-    assert_eq!(sender.connection_failure(), Some(ConnectionFailure::Reset));
+    assert_eq!(sender.failure(), Some(ConnectionFailure::Reset));
     let mut first = end(2);
     first.lose_subflow(0, ConnectionFailure::SynTimeout);
-    assert_eq!(first.connection_failure(), Some(ConnectionFailure::SynTimeout));
+    assert_eq!(first.failure(), Some(ConnectionFailure::SynTimeout));
     // One without data leaves none, and what others have in flight stays there.
     let mut spare = end(3);
     spare.write(50_000);
@@ -183,7 +183,7 @@ fn lost_subflows_leave_their_data_to_others() {
     assert_eq!(next(&mut spare, Time::ZERO), None);
     let mut second = end(2);
     second.lose_subflow(1, ConnectionFailure::SynTimeout);
-    assert_eq!(second.connection_failure(), None);
+    assert_eq!(second.failure(), None);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_stop_keeps_data_that_wait_to_be_sent_again() {
     assert_eq!(next(&mut sender, Time::ZERO), Some((0, 50_000)));
     let held = SubflowView { written: 50_000, sent: 50_000, ..view(0, 50_000, 1) };
     sender.observe(0, held);
-    sender.send_unacked_data_again();
+    sender.requeue_unacked();
     sender.close(true);
     sender.observe(0, SubflowView { acked: 50_000, is_quiescent: true, ..held });
     assert_eq!(next(&mut sender, Time::ZERO), None);

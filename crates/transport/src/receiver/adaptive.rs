@@ -66,7 +66,7 @@ impl ReceiverExtensions {
     }
 
     /// `tcp_oow_rate_limited`
-    pub(super) fn may_answer_old_segment(&mut self, now: Time) -> bool {
+    pub(super) fn may_answer_old(&mut self, now: Time) -> bool {
         let recent = |before| now.saturating_since(before) < OLD_SEGMENT_ANSWER_INTERVAL;
         if self.acks.is_some() && self.old_answered.is_some_and(recent) {
             return false;
@@ -91,7 +91,7 @@ impl ReceiverExtensions {
     }
 
     /// Records the duplicate `start..end` for the next SACK option.
-    pub(super) fn record_duplicate_for_dsack(&mut self, start: u64, end: u64) {
+    pub(super) fn record_duplicate(&mut self, start: u64, end: u64) {
         if self.dsack {
             self.duplicate = Some((start, end));
         }
@@ -105,59 +105,53 @@ impl ReceiverExtensions {
         }
     }
 
-    pub(super) fn has_duplicate_to_report(&self) -> bool {
+    pub(super) fn has_duplicate(&self) -> bool {
         self.duplicate.is_some()
     }
 
-    pub(super) fn take_duplicate_to_report(&mut self) -> Option<(u64, u64)> {
+    pub(super) fn take_duplicate(&mut self) -> Option<(u64, u64)> {
         self.duplicate.take()
     }
 
     /// The next deadline.
-    fn next_receiver_deadline(&self) -> Time {
+    fn deadline(&self) -> Time {
         let at = self.reader.as_ref().map_or(self.ack_at, |reader| self.ack_at.min(reader.next));
         self.gro.as_ref().map_or(at, |gro| at.min(gro.ends))
     }
 
     /// What waits for the end of a NIC poll.
-    pub(super) fn segment_held_by_gro(&self) -> Option<&Segment> {
+    pub(super) fn held_segment(&self) -> Option<&Segment> {
         self.gro.as_ref()?.held_segment()
     }
 
     /// Queues `bytes` for the application, which reads at its own rate.
-    fn queue_bytes_for_application(&mut self, bytes: u64, now: Time) {
+    fn queue_for_reader(&mut self, bytes: u64, now: Time) {
         if let Some(reader) = &mut self.reader {
-            reader.add_unread_bytes(bytes, now);
+            reader.add_unread(bytes, now);
         }
     }
 }
 
 impl Receiver {
     /// Passes a frame to GRO.
-    pub(crate) fn merge_frame_by_gro(
-        &mut self,
-        segment: &Segment,
-        codepoint: EcnCodepoint,
-        now: Time,
-    ) -> GroResult {
+    pub(crate) fn gro_receive(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) -> GroResult {
         let gro = self.adaptive.as_deref_mut().and_then(|adaptive| adaptive.gro.as_deref_mut());
-        let taken =
-            gro.map_or(GroResult::Passed(None), |gro| gro.merge_frame_or_flush_held(segment, codepoint, now));
-        self.update_receiver_deadline();
+        let taken = gro.map_or(GroResult::Passed(None), |gro| gro.receive(segment, codepoint, now));
+        self.update_deadline();
         taken
     }
 
     /// Takes the merged segment of a poll that has ended by `now`.
     pub(crate) fn end_gro_poll(&mut self, now: Time) -> Option<MergedSegment> {
         let gro = self.adaptive.as_deref_mut()?.gro.as_deref_mut().filter(|gro| gro.ends <= now)?;
-        let merged = gro.flush_held_segment();
-        self.update_receiver_deadline();
+        let merged = gro.flush();
+        self.update_deadline();
         merged
     }
 
     /// [`Self::on_data`] of a receiver with a box. `ecn`: the codepoint of the segment, and whether this is the first CE
     /// since a CWR.
-    pub(super) fn on_data_with_extensions(
+    pub(super) fn on_data_extended(
         &mut self,
         segment: &Segment,
         ecn: (EcnCodepoint, bool),
@@ -168,17 +162,17 @@ impl Receiver {
         let before = self.rcv_nxt;
         // Of CWR, or because CE has changed.
         let ack_now = self.ack_now;
-        let in_order = self.is_next_in_order_segment(segment);
+        let in_order = self.is_in_order(segment);
         let [held_before, held] = if in_order {
-            self.advance_rcv_nxt_to(before + u64::from(segment.len));
+            self.advance_rcv_nxt(before + u64::from(segment.len));
             [0; 2]
         } else {
-            self.queue_out_of_order(segment)
+            self.queue_ofo(segment)
         };
         let fresh = self.rcv_nxt - before;
         let announced = self.announced_window();
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
-        let frame = adaptive.gro.as_ref().map_or(segment.len, |gro| gro.infer_peer_segment_size(segment.len));
+        let frame = adaptive.gro.as_ref().map_or(segment.len, |gro| gro.infer_segment_size(segment.len));
         if let Some(acks) = &mut adaptive.acks {
             if fresh > 0 {
                 acks.on_data(segment, frame, now, announced, config, rtt);
@@ -192,33 +186,33 @@ impl Receiver {
             // Without SACK the sender counts only ACKs with the same window as duplicates.
             held > held_before
                 && config.sack
-                && adaptive.buffer.on_data_above_gap(segment.len, frame, unread + held_before)
+                && adaptive.buffer.on_ofo_data(segment.len, frame, unread + held_before)
         };
         if grown && let Some(acks) = &mut adaptive.acks {
-            acks.grant_one_quick_ack();
+            acks.grant_quick_ack();
         }
-        adaptive.queue_bytes_for_application(fresh, now);
+        adaptive.queue_for_reader(fresh, now);
         if in_order {
             self.send_or_delay_ack(segment.flags, now, config, rtt);
         } else if !self.ranges.is_empty() && !ack_now {
-            self.delay_ack_by_sack_compression(now, config, rtt);
+            self.compress_sacks(now, config, rtt);
         }
         if fresh > 0 {
-            self.update_receive_window_after_read(now);
+            self.on_read(now);
         }
-        self.update_receiver_deadline();
+        self.update_deadline();
     }
 
     /// Returns the bytes above a gap before and after.
     #[cold]
-    fn queue_out_of_order(&mut self, segment: &Segment) -> [u64; 2] {
+    fn queue_ofo(&mut self, segment: &Segment) -> [u64; 2] {
         if let Some(adaptive) = &mut self.adaptive {
             // A report that compression held back is forgotten (`tcp_data_queue`).
             adaptive.duplicate = None;
         }
-        let before = self.bytes_held_above_gap();
-        self.on_data_out_of_order(segment);
-        [before, self.bytes_held_above_gap()]
+        let before = self.bytes_above_gap();
+        self.on_ofo_data(segment);
+        [before, self.bytes_above_gap()]
     }
 
     /// The window of the last ACK.
@@ -234,8 +228,8 @@ impl Receiver {
             None => (unacked > u64::from(self.delay_bytes), config.delayed_ack.timeout),
             Some(acks) => {
                 // Without a rate the application reads at once.
-                let due = acks.must_send_ack_immediately(unacked, config)
-                    || (adaptive.reader.is_none() && acks.must_send_ack_after_read(unacked, true, config));
+                let due = acks.needs_immediate_ack(unacked, config)
+                    || (adaptive.reader.is_none() && acks.needs_ack_after_read(unacked, true, config));
                 (due, acks.delayed_ack_timeout(config, rtt))
             }
         };
@@ -244,24 +238,24 @@ impl Receiver {
         } else if adaptive.acks.is_none() {
             adaptive.ack_at = adaptive.ack_at.min(now.saturating_add(delay));
         } else {
-            let at = config.rto.timer_expiry_by_clock(now, delay);
+            let at = config.rto.timer_expiry(now, delay);
             // `tcp_send_delayed_ack`: what would expire soon anyway goes out now.
             if adaptive.ack_at <= now.saturating_add(delay / 4) {
                 self.ack_now = true;
             }
             adaptive.ack_at = adaptive.ack_at.min(at);
         }
-        self.on_push_flag(flags);
+        self.on_push(flags);
     }
 
     /// Linux holds back ACKs that only report further data above a gap, after the first three (`tcp_comp_sack_*`).
-    fn delay_ack_by_sack_compression(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
+    fn compress_sacks(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
         let rcv_nxt = self.rcv_nxt;
         let unacked = rcv_nxt - self.acked;
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         let Some(acks) = &mut adaptive.acks else { return };
-        let estimate = adaptive.buffer.rtt_measured_by_receiver().into_iter().chain(rtt.srtt()).min();
-        if self.before_change != super::NO_OFFSET || acks.must_send_ack_immediately(unacked, config) {
+        let estimate = adaptive.buffer.rcv_rtt().into_iter().chain(rtt.srtt()).min();
+        if self.before_change != super::NO_OFFSET || acks.needs_immediate_ack(unacked, config) {
             return;
         }
         if let Some(hold) = acks.sack_compression_delay(rcv_nxt, estimate, config) {
@@ -271,24 +265,24 @@ impl Receiver {
     }
 
     /// After a read the buffer may grow, and a sufficiently larger window is announced.
-    fn update_receive_window_after_read(&mut self, now: Time) {
+    fn on_read(&mut self, now: Time) {
         let read = self.delivered_bytes();
-        let held = self.bytes_held_above_gap();
+        let held = self.bytes_above_gap();
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
-        adaptive.buffer.autotune_receive_buffer_on_read(read, now);
+        adaptive.buffer.on_read(read, now);
         let held = held + adaptive.unread_bytes();
-        if adaptive.reader.is_some() && adaptive.buffer.should_announce_window(held, self.window) {
+        if adaptive.reader.is_some() && adaptive.buffer.needs_window_update(held, self.window) {
             self.ack_now = true;
         }
     }
 
     /// Updates the announced window when an ACK is sent. The right edge never moves back (RFC 9293 §3.8.6).
-    pub(super) fn update_receive_window_after_ack(&mut self, scheduled: bool) {
-        let held = self.bytes_held_above_gap();
+    pub(super) fn on_ack_sent(&mut self, scheduled: bool) {
+        let held = self.bytes_above_gap();
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
-        let offer = adaptive.buffer.receive_window_to_advertise(held + adaptive.unread_bytes());
+        let offer = adaptive.buffer.select_window(held + adaptive.unread_bytes());
         if offer < self.window {
-            self.window = adaptive.buffer.window_with_same_edge(self.window);
+            self.window = adaptive.buffer.same_edge_window(self.window);
         } else {
             self.window = offer;
         }
@@ -296,18 +290,17 @@ impl Receiver {
         if let Some(acks) = &mut adaptive.acks {
             acks.on_ack_sent(scheduled);
         }
-        self.update_receiver_deadline();
+        self.update_deadline();
     }
 
     /// The window of a SYN or SYN-ACK.
-    pub(crate) fn receive_window_of_syn(&self) -> u32 {
+    pub(crate) fn syn_window(&self) -> u32 {
         self.window
     }
 
     /// The shift that lets every window of this receiver be written in 16 bits.
     pub(crate) fn window_scale(&self) -> u8 {
-        let largest =
-            self.adaptive.as_ref().map_or(self.window, |adaptive| adaptive.buffer.max_receive_window());
+        let largest = self.adaptive.as_ref().map_or(self.window, |adaptive| adaptive.buffer.max_window());
         window_scale_for(largest)
     }
 
@@ -333,7 +326,7 @@ impl Receiver {
     }
 
     /// [`Self::on_timeout`] of a receiver with a box.
-    pub(super) fn on_timeout_with_extensions(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
+    pub(super) fn on_timeout_extended(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
         let unacked = self.rcv_nxt - self.acked;
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         if now >= adaptive.ack_at {
@@ -343,19 +336,18 @@ impl Receiver {
                 acks.on_timeout(config, rtt);
             }
         }
-        if adaptive.reader.as_mut().is_some_and(|reader| reader.read_by_application_if_due(now)) {
+        if adaptive.reader.as_mut().is_some_and(|reader| reader.read_if_due(now)) {
             let drained = adaptive.unread_bytes() == 0;
             let acks = &adaptive.acks;
             self.ack_now |=
-                acks.as_ref().is_some_and(|acks| acks.must_send_ack_after_read(unacked, drained, config));
-            self.update_receive_window_after_read(now);
+                acks.as_ref().is_some_and(|acks| acks.needs_ack_after_read(unacked, drained, config));
+            self.on_read(now);
         }
-        self.update_receiver_deadline();
+        self.update_deadline();
     }
 
-    fn update_receiver_deadline(&mut self) {
-        self.deadline =
-            self.adaptive.as_ref().map_or(Time::MAX, |adaptive| adaptive.next_receiver_deadline());
+    fn update_deadline(&mut self) {
+        self.deadline = self.adaptive.as_ref().map_or(Time::MAX, |adaptive| adaptive.deadline());
     }
 }
 
@@ -382,7 +374,7 @@ mod tests {
         let mut receiver = Receiver::new(&config, EcnMode::Off, 0, config.mss, false);
         receiver.on_established(Time::ZERO);
         let rtt = RttEstimator::new(&config.rto);
-        assert!(!receiver.needs_sack_option());
+        assert!(!receiver.needs_sack());
         // 6 MB are 96 times 2^16.
         assert_eq!(receiver.window_scale(), 7);
         let mut receive = |number: u32, us| {

@@ -55,13 +55,13 @@ impl ReceiveBufferState {
     pub(super) fn initial_receive_window(&self) -> u32 {
         match self {
             ReceiveBufferState::Fixed { size, .. } => *size,
-            ReceiveBufferState::Linux(linux) => linux.receive_window_of_syn(),
+            ReceiveBufferState::Linux(linux) => linux.syn_window(),
             ReceiveBufferState::Freebsd(freebsd) => freebsd.size.min(MAX_SYN_WINDOW as u32),
         }
     }
 
     /// The largest possible window.
-    pub(super) fn max_receive_window(&self) -> u32 {
+    pub(super) fn max_window(&self) -> u32 {
         match self {
             ReceiveBufferState::Fixed { size, .. } => *size,
             // As `tcp_select_initial_window`, which looks at the whole of tcp_rmem[2].
@@ -71,19 +71,17 @@ impl ReceiveBufferState {
     }
 
     /// The window beyond RCV.NXT while `held` bytes wait for the reader or above a gap.
-    pub(super) fn receive_window_to_advertise(&self, held: u64) -> u32 {
+    pub(super) fn select_window(&self, held: u64) -> u32 {
         match self {
             // What waits above a gap lies within the window.
-            ReceiveBufferState::Fixed { size, mss } => receive_window_of_fixed_buffer(*size, *mss, held),
-            ReceiveBufferState::Linux(linux) => linux.window_to_advertise_by_linux(held),
-            ReceiveBufferState::Freebsd(freebsd) => {
-                receive_window_of_fixed_buffer(freebsd.size, freebsd.mss, held)
-            }
+            ReceiveBufferState::Fixed { size, mss } => fixed_buffer_window(*size, *mss, held),
+            ReceiveBufferState::Linux(linux) => linux.select_window(held),
+            ReceiveBufferState::Freebsd(freebsd) => fixed_buffer_window(freebsd.size, freebsd.mss, held),
         }
     }
 
     /// The window while its right edge stays where it is, with `rest` bytes unused: Linux rounds it up (`tcp_select_window`).
-    pub(super) fn window_with_same_edge(&self, rest: u32) -> u32 {
+    pub(super) fn same_edge_window(&self, rest: u32) -> u32 {
         match self {
             ReceiveBufferState::Linux(linux) => rest.next_multiple_of(1 << linux.scale),
             ReceiveBufferState::Fixed { .. } | ReceiveBufferState::Freebsd(_) => rest,
@@ -91,8 +89,8 @@ impl ReceiveBufferState {
     }
 
     /// Whether a window update should be sent now. `rest`: unused bytes of the announced window.
-    pub(super) fn should_announce_window(&self, held: u64, rest: u32) -> bool {
-        let offer = self.receive_window_to_advertise(held);
+    pub(super) fn needs_window_update(&self, held: u64, rest: u32) -> bool {
+        let offer = self.select_window(held);
         match self {
             // `tcp_cleanup_rbuf`.
             ReceiveBufferState::Linux(linux) => {
@@ -127,10 +125,9 @@ impl ReceiveBufferState {
         match self {
             ReceiveBufferState::Fixed { .. } => false,
             ReceiveBufferState::Linux(linux) => {
-                linux.measure_receiver_rtt_by_timestamp(segment, now);
-                linux.measure_receiver_rtt_by_window(now, rcv_nxt, announced);
-                segment.len >= 128
-                    && linux.grow_receive_window(u64::from(segment.len), u64::from(frame), held)
+                linux.measure_timestamp_rtt(segment, now);
+                linux.measure_window_rtt(now, rcv_nxt, announced);
+                segment.len >= 128 && linux.grow_window(u64::from(segment.len), u64::from(frame), held)
             }
             ReceiveBufferState::Freebsd(freebsd) => {
                 freebsd.on_data(segment);
@@ -141,19 +138,17 @@ impl ReceiveBufferState {
 
     /// Processes a segment above a gap, while `held` bytes waited before it. True if the window will grow: Linux grows
     /// it in `tcp_data_queue_ofo`, of whatever length the segment is.
-    pub(super) fn on_data_above_gap(&mut self, len: u32, frame: u32, held: u64) -> bool {
+    pub(super) fn on_ofo_data(&mut self, len: u32, frame: u32, held: u64) -> bool {
         match self {
-            ReceiveBufferState::Linux(linux) => {
-                linux.grow_receive_window(u64::from(len), u64::from(frame), held)
-            }
+            ReceiveBufferState::Linux(linux) => linux.grow_window(u64::from(len), u64::from(frame), held),
             ReceiveBufferState::Fixed { .. } | ReceiveBufferState::Freebsd(_) => false,
         }
     }
 
     /// The application has read up to `read`.
-    pub(super) fn autotune_receive_buffer_on_read(&mut self, read: u64, now: Time) {
+    pub(super) fn on_read(&mut self, read: u64, now: Time) {
         if let ReceiveBufferState::Linux(linux) = self {
-            linux.adjust_receive_buffer(read, now);
+            linux.adjust_space(read, now);
         }
     }
 
@@ -175,7 +170,7 @@ impl ReceiveBufferState {
     }
 
     /// The round-trip time that the receiver has measured, if it has.
-    pub(super) fn rtt_measured_by_receiver(&self) -> Option<Span> {
+    pub(super) fn rcv_rtt(&self) -> Option<Span> {
         match self {
             ReceiveBufferState::Linux(linux) => (linux.rtt8 > Span::ZERO).then(|| linux.rtt8 / 8),
             _ => None,
@@ -189,13 +184,13 @@ pub(super) fn window_scale_for(largest: u32) -> u8 {
 }
 
 /// RFC 9293 §3.8.6.2.2: what is free, or nothing where that is less than a segment.
-fn receive_window_of_fixed_buffer(size: u32, mss: u32, held: u64) -> u32 {
+fn fixed_buffer_window(size: u32, mss: u32, held: u64) -> u32 {
     let free = u64::from(size).saturating_sub(held) as u32;
     if free < mss.min(size / 2) { 0 } else { free }
 }
 
 /// The part of `space` bytes of buffer that counts as window: `tcp_win_from_space` with `tcp_adv_win_scale` 1.
-fn window_from_buffer_space(space: u64) -> u64 {
+fn window_from_space(space: u64) -> u64 {
     space - space / 2
 }
 
@@ -233,7 +228,7 @@ pub(crate) struct LinuxReceiveBuffer {
 impl LinuxReceiveBuffer {
     fn new([initial, max]: [u64; 2], mss: u32, syn_mss: u32) -> LinuxReceiveBuffer {
         let (mss, syn_mss) = (u64::from(mss), u64::from(syn_mss));
-        let (full, max) = (window_from_buffer_space(initial), max.max(initial));
+        let (full, max) = (window_from_space(initial), max.max(initial));
         // `tcp_init_buffer_space`: one segment is reserved.
         let clamp = if full > 2 * mss { (full - mss).max(2 * mss) } else { full };
         let scale = window_scale_for(max.min(1 << 30) as u32);
@@ -253,7 +248,7 @@ impl LinuxReceiveBuffer {
             last_echo: 0,
             scale,
         };
-        let syn = u64::from(buffer.receive_window_of_syn());
+        let syn = u64::from(buffer.syn_window());
         buffer.ssthresh = syn.min(clamp);
         // TCP_INIT_CWND segments.
         buffer.space = buffer.ssthresh.min(10 * mss);
@@ -261,16 +256,16 @@ impl LinuxReceiveBuffer {
     }
 
     /// `tcp_select_initial_window`: whole segments.
-    fn receive_window_of_syn(&self) -> u32 {
-        let full = window_from_buffer_space(self.size);
+    fn syn_window(&self) -> u32 {
+        let full = window_from_space(self.size);
         let whole = if full > self.syn_mss { full - full % self.syn_mss } else { full };
         whole.min(MAX_SYN_WINDOW) as u32
     }
 
     /// `__tcp_select_window`.
-    fn window_to_advertise_by_linux(&self, held: u64) -> u32 {
-        let space = window_from_buffer_space(self.size.saturating_sub(truesize(held, self.mss)));
-        let allowed = window_from_buffer_space(self.size);
+    fn select_window(&self, held: u64) -> u32 {
+        let space = window_from_space(self.size.saturating_sub(truesize(held, self.mss)));
+        let allowed = window_from_space(self.size);
         let full = self.clamp.min(allowed);
         if space < full / 2 && (space < allowed / 16 || space < self.mss.min(full)) {
             return 0;
@@ -280,16 +275,16 @@ impl LinuxReceiveBuffer {
     }
 
     /// `tcp_grow_window`.
-    fn grow_receive_window(&mut self, len: u64, frame: u64, held: u64) -> bool {
-        let space = window_from_buffer_space(self.size.saturating_sub(truesize(held, self.mss)));
+    fn grow_window(&mut self, len: u64, frame: u64, held: u64) -> bool {
+        let space = window_from_space(self.size.saturating_sub(truesize(held, self.mss)));
         let room = self.clamp.min(space).saturating_sub(self.ssthresh);
         if room == 0 {
             return false;
         }
-        let step = if window_from_buffer_space(frame + SKB_OVERHEAD_BYTES) <= frame {
+        let step = if window_from_space(frame + SKB_OVERHEAD_BYTES) <= frame {
             2 * self.mss
         } else {
-            self.receive_window_growth_step(frame)
+            self.growth_step(frame)
         };
         if step == 0 {
             return false;
@@ -299,9 +294,9 @@ impl LinuxReceiveBuffer {
     }
 
     /// `__tcp_grow_window`: segments with high overhead grow the window less, especially a large one.
-    fn receive_window_growth_step(&self, len: u64) -> u64 {
-        let mut size = window_from_buffer_space(len + SKB_OVERHEAD_BYTES) / 2;
-        let mut window = window_from_buffer_space(self.max) / 2;
+    fn growth_step(&self, len: u64) -> u64 {
+        let mut size = window_from_space(len + SKB_OVERHEAD_BYTES) / 2;
+        let mut window = window_from_space(self.max) / 2;
         while self.ssthresh <= window {
             if size <= len {
                 return 2 * self.mss;
@@ -312,12 +307,12 @@ impl LinuxReceiveBuffer {
     }
 
     /// `tcp_rcv_rtt_measure_ts`: the clock of RFC 7323 timestamps, which counts milliseconds, and at least one.
-    fn measure_receiver_rtt_by_timestamp(&mut self, segment: &Segment, now: Time) {
+    fn measure_timestamp_rtt(&mut self, segment: &Segment, now: Time) {
         let echo = segment.stamps.echo;
         if echo == 0 || std::mem::replace(&mut self.last_echo, echo) == echo {
             return;
         }
-        let delta = crate::segment::tcp_timestamp_at(now).wrapping_sub(echo);
+        let delta = crate::segment::timestamp_at(now).wrapping_sub(echo);
         if u64::from(segment.len) < self.mss || delta >= i32::MAX as u32 / 1000 {
             return; // Later ones are not of our clock.
         }
@@ -326,7 +321,7 @@ impl LinuxReceiveBuffer {
     }
 
     /// `tcp_rcv_rtt_measure`: receiving a whole window takes at least a round trip; keeps the minimum.
-    fn measure_receiver_rtt_by_window(&mut self, now: Time, rcv_nxt: u64, announced: u64) {
+    fn measure_window_rtt(&mut self, now: Time, rcv_nxt: u64, announced: u64) {
         if self.timed_from != Time::MAX {
             if rcv_nxt < self.timed_to {
                 return;
@@ -341,7 +336,7 @@ impl LinuxReceiveBuffer {
     }
 
     /// `tcp_rcv_space_adjust`: once per round trip, if the application read more than in any earlier one.
-    fn adjust_receive_buffer(&mut self, read: u64, now: Time) {
+    fn adjust_space(&mut self, read: u64, now: Time) {
         if self.rtt8 == Span::ZERO || now.saturating_since(self.measured_at) < self.rtt8 / 8 {
             return;
         }
@@ -351,10 +346,10 @@ impl LinuxReceiveBuffer {
             let window = 2 * copied + 16 * self.mss;
             let growth = u128::from(window) * u128::from(copied - self.space) / u128::from(self.space.max(1));
             let window = window.saturating_add(u64::try_from(2 * growth).unwrap_or(u64::MAX));
-            let size = (window / self.mss).saturating_mul(self.min_buffer_for_one_segment()).min(self.max);
+            let size = (window / self.mss).saturating_mul(self.min_size()).min(self.max);
             if size > self.size {
                 self.size = size;
-                self.clamp = window_from_buffer_space(size);
+                self.clamp = window_from_space(size);
             }
             self.space = copied;
         }
@@ -363,9 +358,9 @@ impl LinuxReceiveBuffer {
     }
 
     /// The buffer that gives a window of one segment, in steps of 128 bytes.
-    fn min_buffer_for_one_segment(&self) -> u64 {
+    fn min_size(&self) -> u64 {
         let mut space = self.mss + SKB_LINEAR_BYTES;
-        while window_from_buffer_space(space) < self.mss {
+        while window_from_space(space) < self.mss {
             space += 128;
         }
         space
@@ -430,7 +425,7 @@ mod tests {
             (2, 129, 0),
         ] {
             buffer.ssthresh = ssthresh;
-            assert_eq!(buffer.receive_window_growth_step(len), step, "{len} {ssthresh}");
+            assert_eq!(buffer.growth_step(len), step, "{len} {ssthresh}");
         }
     }
 
@@ -463,9 +458,9 @@ mod tests {
     #[test]
     fn a_buffer_for_one_segment_grows_by_128_bytes() {
         // Half of 2216 + 6 * 128 = 2984 bytes is the first window of a segment.
-        assert_eq!(LinuxReceiveBuffer::new([65_536, 65_536], MSS, MSS).min_buffer_for_one_segment(), 2984);
+        assert_eq!(LinuxReceiveBuffer::new([65_536, 65_536], MSS, MSS).min_size(), 2984);
         // Half of 536 + 768 bytes is more than one.
-        assert_eq!(LinuxReceiveBuffer::new([65_536, 65_536], 536, 536).min_buffer_for_one_segment(), 1304);
+        assert_eq!(LinuxReceiveBuffer::new([65_536, 65_536], 536, 536).min_size(), 1304);
     }
 
     /// `tcp_do_segment`: a step if more than seven eighths of the buffer came within the round trip, up to the maximum.
@@ -504,7 +499,7 @@ mod tests {
             // Nothing to offer.
             (65_536, 0, false),
         ] {
-            assert_eq!(buffer.should_announce_window(held, rest), announces, "{held} {rest}");
+            assert_eq!(buffer.needs_window_update(held, rest), announces, "{held} {rest}");
         }
     }
 
@@ -514,7 +509,7 @@ mod tests {
         for (size, held, window) in
             [(10_000, 10_000 - 1448, 1448), (10_000, 10_001 - 1448, 0), (2000, 1000, 1000), (2000, 1001, 0)]
         {
-            assert_eq!(receive_window_of_fixed_buffer(size, MSS, held), window, "{size} {held}");
+            assert_eq!(fixed_buffer_window(size, MSS, held), window, "{size} {held}");
         }
     }
 
@@ -551,7 +546,7 @@ mod tests {
             (2000, 234, 0),
         ] {
             let buffer = LinuxReceiveBuffer::new([size, size], MSS, MSS);
-            assert_eq!(buffer.window_to_advertise_by_linux(held), window, "{size} {held}");
+            assert_eq!(buffer.select_window(held), window, "{size} {held}");
         }
     }
 
@@ -567,7 +562,7 @@ mod tests {
             (1, 1, false),
         ] {
             let buffer = ReceiveBufferState::Fixed { size, mss: MSS };
-            assert_eq!(buffer.should_announce_window(0, rest), announces, "{size} {rest}");
+            assert_eq!(buffer.needs_window_update(0, rest), announces, "{size} {rest}");
         }
     }
 
@@ -586,7 +581,7 @@ mod tests {
             let stamps = Timestamps { value: 1, echo: 1 };
             for len in lens {
                 let segment = Segment { len: *len, stamps, ..Segment::default() };
-                buffer.measure_receiver_rtt_by_timestamp(&segment, Time::ZERO + Span::from_ms(ms));
+                buffer.measure_timestamp_rtt(&segment, Time::ZERO + Span::from_ms(ms));
             }
             assert_eq!(buffer.rtt8 > Span::ZERO, is_timed, "{lens:?} {ms}");
         }
@@ -599,8 +594,8 @@ mod tests {
             let mut buffer = LinuxReceiveBuffer::new([65_536, 65_536], MSS, MSS);
             let stamps = Timestamps { value: 1, echo: 5 };
             let segment = Segment { len, stamps, ..Segment::default() };
-            buffer.measure_receiver_rtt_by_timestamp(&segment, Time::ZERO + Span::from_ms(9));
-            let measured = ReceiveBufferState::Linux(buffer).rtt_measured_by_receiver();
+            buffer.measure_timestamp_rtt(&segment, Time::ZERO + Span::from_ms(9));
+            let measured = ReceiveBufferState::Linux(buffer).rcv_rtt();
             assert_eq!(measured, rtt.map(Span::from_ms), "{len}");
         }
     }

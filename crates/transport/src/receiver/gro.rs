@@ -57,7 +57,7 @@ impl ForwardingGro {
     /// Processes the next frame.
     pub fn add_frame(&mut self, segment: &Segment, codepoint: EcnCodepoint) -> ForwardedFrame {
         let before = self.0.held.map_or(0, |held| held.frames);
-        match self.0.merge_frame_or_flush_held(segment, codepoint, Time::ZERO) {
+        match self.0.receive(segment, codepoint, Time::ZERO) {
             GroResult::Held => ForwardedFrame::Joins,
             GroResult::Due(merged) if merged.frames > before => ForwardedFrame::Ends,
             GroResult::Due(_) => ForwardedFrame::BeginsNext,
@@ -102,9 +102,8 @@ struct GroMergeRules {
 
 impl GroMergeRules {
     fn new(config: &TcpConfig) -> GroMergeRules {
-        let last =
-            if config.is_mechanism_enabled(Mechanism::GroPush) { MERGE_ENDING_FLAGS } else { TcpFlags::FIN };
-        GroMergeRules { ce: config.is_mechanism_enabled(Mechanism::GroCe), last }
+        let last = if config.is_enabled(Mechanism::GroPush) { MERGE_ENDING_FLAGS } else { TcpFlags::FIN };
+        GroMergeRules { ce: config.is_enabled(Mechanism::GroCe), last }
     }
 }
 
@@ -121,25 +120,19 @@ impl GroState {
     }
 
     /// The peer's segment size, as shown by a received segment of `len` bytes.
-    pub(super) fn infer_peer_segment_size(&self, len: u32) -> u32 {
+    pub(super) fn infer_segment_size(&self, len: u32) -> u32 {
         if self.frame == 0 { len } else { len.min(self.frame) }
     }
 
     /// Processes a frame.
-    pub(super) fn merge_frame_or_flush_held(
-        &mut self,
-        segment: &Segment,
-        codepoint: EcnCodepoint,
-        now: Time,
-    ) -> GroResult {
-        if segment.len == 0 || segment.flags.0 & TcpFlags::CONTROL_FLAGS.without_flags(TcpFlags::FIN).0 != 0 {
-            return GroResult::Passed(self.flush_held_segment());
+    pub(super) fn receive(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) -> GroResult {
+        if segment.len == 0 || segment.flags.0 & TcpFlags::CONTROL_FLAGS.without(TcpFlags::FIN).0 != 0 {
+            return GroResult::Passed(self.flush());
         }
         let new = MergedSegment { segment: *segment, codepoint, frames: 1 };
-        let Some(held) =
-            self.held.as_mut().filter(|held| held.can_merge_following_frame(&new, self.frame, self.rules))
+        let Some(held) = self.held.as_mut().filter(|held| held.can_merge(&new, self.frame, self.rules))
         else {
-            let before = self.flush_held_segment();
+            let before = self.flush();
             if segment.flags.0 & self.rules.last.0 != 0 {
                 return GroResult::Passed(before);
             }
@@ -147,16 +140,16 @@ impl GroState {
             return before.map_or(GroResult::Held, GroResult::Due);
         };
         held.segment.len += segment.len;
-        held.segment.flags = held.segment.flags.with_flags(TcpFlags(segment.flags.0 & MERGE_ENDING_FLAGS.0));
+        held.segment.flags = held.segment.flags.with(TcpFlags(segment.flags.0 & MERGE_ENDING_FLAGS.0));
         held.frames += 1;
         if segment.len < self.frame || segment.flags.0 & self.rules.last.0 != 0 {
-            return self.flush_held_segment().map_or(GroResult::Held, GroResult::Due);
+            return self.flush().map_or(GroResult::Held, GroResult::Due);
         }
         GroResult::Held
     }
 
     /// Ends the poll and returns the held segment.
-    pub(super) fn flush_held_segment(&mut self) -> Option<MergedSegment> {
+    pub(super) fn flush(&mut self) -> Option<MergedSegment> {
         self.ends = Time::MAX;
         self.held.take()
     }
@@ -164,14 +157,14 @@ impl GroState {
 
 impl MergedSegment {
     /// Whether the frame `next` continues this, in a poll whose frames have `frame` bytes.
-    fn can_merge_following_frame(&self, next: &MergedSegment, frame: u32, rules: GroMergeRules) -> bool {
+    fn can_merge(&self, next: &MergedSegment, frame: u32, rules: GroMergeRules) -> bool {
         let (held, segment) = (&self.segment, &next.segment);
-        let other = |flags: TcpFlags| flags.without_flags(MERGE_ENDING_FLAGS).without_flags(TcpFlags::CWR);
+        let other = |flags: TcpFlags| flags.without(MERGE_ENDING_FLAGS).without(TcpFlags::CWR);
         segment.seq == held.seq.wrapping_add(held.len)
             && segment.len <= frame
             && held.len + segment.len + IPV4_TCP_HEADER_BYTES < MAX_GRO_BYTES
             && (next.codepoint == self.codepoint || !rules.ce)
-            && !segment.flags.contains_flags(TcpFlags::CWR)
+            && !segment.flags.contains(TcpFlags::CWR)
             && other(segment.flags) == other(held.flags)
             && segment.ack == held.ack
             && segment.options == held.options
@@ -189,14 +182,14 @@ mod tests {
     }
 
     fn frame(seq: u32, len: u32, flags: TcpFlags) -> Segment {
-        Segment { seq, len, ack: 1, flags: TcpFlags::ACK.with_flags(flags), ..Segment::default() }
+        Segment { seq, len, ack: 1, flags: TcpFlags::ACK.with(flags), ..Segment::default() }
     }
 
     fn lengths(frames: &[(Segment, EcnCodepoint)]) -> Vec<u32> {
         let mut gro = gro();
         let mut up = Vec::new();
         for (segment, codepoint) in frames {
-            match gro.merge_frame_or_flush_held(segment, *codepoint, Time::ZERO) {
+            match gro.receive(segment, *codepoint, Time::ZERO) {
                 GroResult::Held => {}
                 GroResult::Due(merged) => up.push(merged.segment.len),
                 GroResult::Passed(merged) => {
@@ -205,7 +198,7 @@ mod tests {
                 }
             }
         }
-        up.extend(gro.flush_held_segment().map(|merged| merged.segment.len));
+        up.extend(gro.flush().map(|merged| merged.segment.len));
         up
     }
 
@@ -243,9 +236,9 @@ mod tests {
     #[test]
     fn a_merged_packet_shows_the_size_of_its_first_frame() {
         let mut gro = gro();
-        assert_eq!(gro.infer_peer_segment_size(3000), 3000);
-        gro.merge_frame_or_flush_held(&frame(0, 1000, TcpFlags(0)), EcnCodepoint::NotEct, Time::ZERO);
-        assert_eq!([3000, 1000, 10].map(|len| gro.infer_peer_segment_size(len)), [1000, 1000, 10]);
+        assert_eq!(gro.infer_segment_size(3000), 3000);
+        gro.receive(&frame(0, 1000, TcpFlags(0)), EcnCodepoint::NotEct, Time::ZERO);
+        assert_eq!([3000, 1000, 10].map(|len| gro.infer_segment_size(len)), [1000, 1000, 10]);
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl LinuxDelayedAckState {
         config: &TcpConfig,
         rtt: &RttEstimator,
     ) {
-        self.update_rcv_mss(frame, segment.flags.contains_flags(TcpFlags::PSH));
+        self.update_rcv_mss(frame, segment.flags.contains(TcpFlags::PSH));
         let least = config.delayed_ack.timeout;
         let rto = rtt.rto(&config.rto);
         match self.last_data.replace(now) {
@@ -83,7 +83,7 @@ impl LinuxDelayedAckState {
                 self.ato = least;
             }
             Some(before) => {
-                let pause = config.rto.elapsed_time_in_whole_ticks(before, now);
+                let pause = config.rto.elapsed_in_ticks(before, now);
                 if pause <= least / 2 {
                     self.ato = self.ato / 2 + least / 2;
                 } else if pause < self.ato {
@@ -136,7 +136,7 @@ impl LinuxDelayedAckState {
     }
 
     /// Grants a quick ACK to announce a larger window (`tcp_grow_window`).
-    pub(super) fn grant_one_quick_ack(&mut self) {
+    pub(super) fn grant_quick_ack(&mut self) {
         self.quick_acks_left |= 1;
     }
 
@@ -149,11 +149,11 @@ impl LinuxDelayedAckState {
     }
 
     /// `__tcp_ack_snd_check`.
-    pub(super) fn must_send_ack_immediately(&self, unacked: u64, config: &TcpConfig) -> bool {
-        self.is_enough_to_ack(unacked, config) || self.has_quick_ack()
+    pub(super) fn needs_immediate_ack(&self, unacked: u64, config: &TcpConfig) -> bool {
+        self.is_ack_due(unacked, config) || self.has_quick_ack()
     }
 
-    fn is_enough_to_ack(&self, unacked: u64, config: &TcpConfig) -> bool {
+    fn is_ack_due(&self, unacked: u64, config: &TcpConfig) -> bool {
         unacked > u64::from(config.delayed_ack.segments.saturating_sub(1)) * u64::from(self.rcv_mss)
     }
 
@@ -164,10 +164,10 @@ impl LinuxDelayedAckState {
 
     /// `tcp_cleanup_rbuf`: a read acknowledges more than a segment, and pushed data if it has emptied (`drained`) the buffer. Quick ACKs are only
     /// for arrivals.
-    pub(super) fn must_send_ack_after_read(&self, unacked: u64, drained: bool, config: &TcpConfig) -> bool {
+    pub(super) fn needs_ack_after_read(&self, unacked: u64, drained: bool, config: &TcpConfig) -> bool {
         let is_ack_of_push_due = (self.pushed == 2 || (self.pushed == 1 && !self.pingpong))
-            && config.is_mechanism_enabled(Mechanism::AckOfPush);
-        self.is_enough_to_ack(unacked, config) || (drained && is_ack_of_push_due)
+            && config.is_enabled(Mechanism::AckOfPush);
+        self.is_ack_due(unacked, config) || (drained && is_ack_of_push_due)
     }
 
     /// `tcp_send_delayed_ack`.
@@ -209,7 +209,7 @@ impl LinuxDelayedAckState {
 
     /// `tcp_event_data_sent`: a reply within the timeout.
     pub(super) fn on_data_sent(&mut self, now: Time, config: &TcpConfig) {
-        if self.last_data.is_some_and(|last| config.rto.elapsed_time_in_whole_ticks(last, now) < self.ato) {
+        if self.last_data.is_some_and(|last| config.rto.elapsed_in_ticks(last, now) < self.ato) {
             self.pingpong = true;
         }
     }
@@ -280,7 +280,7 @@ mod tests {
         }
         let mut none = linux(0);
         none.grant_quick_acks(u32::MAX, 90_000);
-        none.grant_one_quick_ack();
+        none.grant_quick_ack();
         assert!(!none.has_quick_ack());
     }
 

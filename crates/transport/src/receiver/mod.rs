@@ -75,7 +75,7 @@ impl Receiver {
                 .as_ref()
                 .map_or(config.receive_window, |adaptive| adaptive.initial_receive_window()),
             adaptive,
-            space: SequenceSpace::sequence_space_after_syn(peer_iss),
+            space: SequenceSpace::after_syn(peer_iss),
             stamp: 0,
             push: peer_iss,
             // With 2 segments: at once when more than one full segment waits, as in Linux.
@@ -116,14 +116,14 @@ impl Receiver {
     #[inline]
     pub(crate) fn received_bytes(&self) -> u64 {
         let above_gap = self.ranges.iter().map(|range| range.end - range.start).sum::<u64>();
-        self.rcv_nxt + above_gap + self.new_bytes_held_by_gro()
+        self.rcv_nxt + above_gap + self.new_gro_bytes()
     }
 
     /// Bytes that wait for the end of a NIC poll and have not come before: not those that were sent again.
-    fn new_bytes_held_by_gro(&self) -> u64 {
-        let held = self.adaptive.as_ref().and_then(|adaptive| adaptive.segment_held_by_gro());
+    fn new_gro_bytes(&self) -> u64 {
+        let held = self.adaptive.as_ref().and_then(|adaptive| adaptive.held_segment());
         let Some(&Segment { seq, len, .. }) = held else { return 0 };
-        let ahead = i64::from(self.space.sequence_distance(seq, self.rcv_nxt));
+        let ahead = i64::from(self.space.distance(seq, self.rcv_nxt));
         let offset = |ahead: i64| self.rcv_nxt + ahead.clamp(0, i64::from(self.window)) as u64;
         let (start, end) = (offset(ahead), offset(ahead + i64::from(len)));
         let overlap = |range: &OutOfOrderRange| range.end.min(end).saturating_sub(range.start.max(start));
@@ -138,30 +138,30 @@ impl Receiver {
 
     /// The acknowledgement number of `offset`.
     #[inline]
-    pub(crate) fn wire_sequence_number(&self, offset: u64) -> u32 {
-        self.space.wire_sequence_number(offset)
+    pub(crate) fn wire_seq(&self, offset: u64) -> u32 {
+        self.space.wire_seq(offset)
     }
 
     /// How far `seq` lies ahead of RCV.NXT (behind it, if negative).
-    pub(crate) fn sequence_distance_from_rcv_nxt(&self, seq: u32) -> i32 {
-        self.space.sequence_distance(seq, self.rcv_nxt)
+    pub(crate) fn distance_ahead(&self, seq: u32) -> i32 {
+        self.space.distance(seq, self.rcv_nxt)
     }
 
     /// Whether `seq` is not beyond the last ACK that was sent.
-    pub(crate) fn begins_at_or_before_last_ack(&self, seq: u32) -> bool {
-        self.space.sequence_distance(seq, self.acked) <= 0
+    pub(crate) fn begins_by_last_ack(&self, seq: u32) -> bool {
+        self.space.distance(seq, self.acked) <= 0
     }
 
     /// Whether `seq` lies before the last ACK that was sent (Linux `tcp_sequence`; the RFC compares with RCV.NXT).
     #[inline]
     pub(crate) fn begins_before_last_ack(&self, seq: u32) -> bool {
-        self.space.sequence_distance(seq, self.acked) < 0
+        self.space.distance(seq, self.acked) < 0
     }
 
     /// An unacceptable segment without data arrived (RFC 9293 §3.10.7.4); Linux answers one in 500 ms (`tcp_invalid_ratelimit`).
     #[cold]
     pub(crate) fn answer_old_segment(&mut self, now: Time) {
-        if self.adaptive.as_deref_mut().is_none_or(|adaptive| adaptive.may_answer_old_segment(now)) {
+        if self.adaptive.as_deref_mut().is_none_or(|adaptive| adaptive.may_answer_old(now)) {
             self.ack_now = true;
         }
     }
@@ -179,48 +179,48 @@ impl Receiver {
         let ce = codepoint == EcnCodepoint::Ce;
         let first_ce = self.ecn != EcnMode::Off && self.update_ecn_echo(segment.flags, ce);
         if self.adaptive.is_some() {
-            self.on_data_with_extensions(segment, (codepoint, first_ce), now, config, rtt);
-        } else if self.is_next_in_order_segment(segment) {
+            self.on_data_extended(segment, (codepoint, first_ce), now, config, rtt);
+        } else if self.is_in_order(segment) {
             self.rcv_nxt += u64::from(segment.len);
-            self.schedule_ack_of_in_order_data(segment.flags, now, config.delayed_ack.timeout);
+            self.schedule_ack(segment.flags, now, config.delayed_ack.timeout);
         } else {
-            self.on_data_out_of_order(segment);
+            self.on_ofo_data(segment);
         }
     }
 
     /// Whether a segment continues the data without a gap, and fits.
     #[inline]
-    fn is_next_in_order_segment(&self, segment: &Segment) -> bool {
-        segment.seq == self.space.wire_sequence_number(self.rcv_nxt)
+    fn is_in_order(&self, segment: &Segment) -> bool {
+        segment.seq == self.space.wire_seq(self.rcv_nxt)
             && self.ranges.is_empty()
             && segment.len <= self.window
     }
 
     /// RFC 5681 §4.2: at least every second full segment is acknowledged, and within `delay`.
     #[inline]
-    fn schedule_ack_of_in_order_data(&mut self, flags: TcpFlags, now: Time, delay: Span) {
+    fn schedule_ack(&mut self, flags: TcpFlags, now: Time, delay: Span) {
         if self.rcv_nxt - self.acked > u64::from(self.delay_bytes) {
             self.ack_now = true;
         } else if self.deadline == Time::MAX {
             self.deadline = now.saturating_add(delay);
         }
-        self.on_push_flag(flags);
+        self.on_push(flags);
     }
 
     #[inline]
-    fn on_push_flag(&mut self, flags: TcpFlags) {
-        if flags.contains_flags(TcpFlags::PSH) {
-            self.release_reassembly_memory();
+    fn on_push(&mut self, flags: TcpFlags) {
+        if flags.contains(TcpFlags::PSH) {
+            self.release_reassembly();
         }
     }
 
     /// Frees the reassembly list of an idle connection without a gap.
-    fn release_reassembly_memory(&mut self) {
+    fn release_reassembly(&mut self) {
         self.ranges = Vec::new();
     }
 
     /// Advances RCV.NXT to `offset`. A fixed window slides along; an adaptive one keeps its announced right edge.
-    fn advance_rcv_nxt_to(&mut self, offset: u64) {
+    fn advance_rcv_nxt(&mut self, offset: u64) {
         if self.adaptive.is_some() {
             self.window = self.window.saturating_sub((offset - self.rcv_nxt) as u32);
         }
@@ -244,7 +244,7 @@ impl Receiver {
     /// Returns whether this is the first CE since a CWR.
     #[inline]
     fn update_ecn_echo(&mut self, flags: TcpFlags, ce: bool) -> bool {
-        if flags.contains_flags(TcpFlags::CWR) {
+        if flags.contains(TcpFlags::CWR) {
             // As Linux: a sender that has just shrunk its window must not wait for a delayed ACK.
             self.ack_now = true;
             if self.ecn == EcnMode::Classic {
@@ -257,7 +257,7 @@ impl Receiver {
             return first;
         }
         if ce != self.echo {
-            self.update_dctcp_echo_state(ce);
+            self.update_dctcp_echo(ce);
         }
         false
     }
@@ -265,7 +265,7 @@ impl Receiver {
     /// RFC 8257 §3.2: each ACK covers packets that were all marked or all unmarked. Packets before the change get an ACK with the old state; as in
     /// Linux, the packet with the change is acknowledged at once too.
     #[cold]
-    fn update_dctcp_echo_state(&mut self, ce: bool) {
+    fn update_dctcp_echo(&mut self, ce: bool) {
         if self.acked < self.rcv_nxt {
             // If the host has not yet sent the ACK of an earlier change, both are combined.
             self.before_change = self.rcv_nxt;
@@ -276,9 +276,8 @@ impl Receiver {
 
     /// Whether a SACK option is needed: data wait above a gap, or duplicates arrived.
     #[inline]
-    pub(crate) fn needs_sack_option(&self) -> bool {
-        !self.ranges.is_empty()
-            || self.adaptive.as_ref().is_some_and(|adaptive| adaptive.has_duplicate_to_report())
+    pub(crate) fn needs_sack(&self) -> bool {
+        !self.ranges.is_empty() || self.adaptive.as_ref().is_some_and(|adaptive| adaptive.has_duplicate())
     }
 
     /// Whether a pending ACK must not be piggybacked: it reports a gap or a duplicate, it was due before the data, or it covers data before a change
@@ -300,14 +299,14 @@ impl Receiver {
     }
 
     /// Processes the FIN after all data; it takes one sequence number.
-    pub(crate) fn consume_peer_fin(&mut self) {
+    pub(crate) fn consume_fin(&mut self) {
         self.before_change = NO_OFFSET;
-        self.space = self.space.sequence_space_after_fin();
+        self.space = self.space.after_fin();
     }
 
     /// Called before the application writes. In Linux a due ACK leaves before the application is woken, so the ACK of a request does not wait for the
     /// reply.
-    pub(crate) fn send_due_ack_before_reply(&mut self) {
+    pub(crate) fn send_due_ack(&mut self) {
         self.alone = self.ack_now && self.adaptive.as_ref().is_some_and(|adaptive| adaptive.acks.is_some());
     }
 
@@ -325,7 +324,7 @@ impl Receiver {
     pub(crate) fn on_timeout(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
         self.deadline = Time::MAX;
         if self.adaptive.is_some() {
-            self.on_timeout_with_extensions(now, config, rtt);
+            self.on_timeout_extended(now, config, rtt);
         } else {
             self.ack_now = true;
         }
@@ -346,7 +345,7 @@ impl Receiver {
         self.alone = false;
         self.deadline = Time::MAX;
         if self.adaptive.is_some() {
-            self.update_receive_window_after_ack(scheduled);
+            self.on_ack_sent(scheduled);
         }
         PendingAck { offset: self.rcv_nxt, ece: self.echo }
     }

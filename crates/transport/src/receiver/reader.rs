@@ -22,26 +22,26 @@ impl PacedApplicationReader {
     }
 
     /// Adds unread bytes.
-    pub(super) fn add_unread_bytes(&mut self, bytes: u64, now: Time) {
+    pub(super) fn add_unread(&mut self, bytes: u64, now: Time) {
         self.unread += bytes;
         if self.next == Time::MAX {
-            self.schedule_application_read(now);
+            self.schedule_read(now);
         }
     }
 
-    fn schedule_application_read(&mut self, now: Time) {
+    fn schedule_read(&mut self, now: Time) {
         self.taking = self.unread.min(self.chunk);
         let takes = self.rate.serialise(Bytes(self.taking));
         self.next = if self.taking == 0 { Time::MAX } else { now.saturating_add(takes) };
     }
 
     /// Performs the due read; true if one was due.
-    pub(super) fn read_by_application_if_due(&mut self, now: Time) -> bool {
+    pub(super) fn read_if_due(&mut self, now: Time) -> bool {
         let before = self.unread;
         while self.next <= now {
             let at = self.next;
             self.unread -= self.taking;
-            self.schedule_application_read(at);
+            self.schedule_read(at);
         }
         self.unread < before
     }

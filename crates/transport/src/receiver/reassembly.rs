@@ -18,9 +18,9 @@ pub(super) struct OutOfOrderRange {
 impl Receiver {
     /// RFC 5681 §4.2: a segment out of order, or one that fills a gap, is acknowledged at once.
     #[cold]
-    pub(super) fn on_data_out_of_order(&mut self, segment: &Segment) {
+    pub(super) fn on_ofo_data(&mut self, segment: &Segment) {
         self.ack_now = true;
-        let ahead = i64::from(self.space.sequence_distance(segment.seq, self.rcv_nxt));
+        let ahead = i64::from(self.space.distance(segment.seq, self.rcv_nxt));
         let end = ahead.saturating_add(i64::from(segment.len)).min(i64::from(self.window));
         let start = ahead.max(0);
         if ahead < 0 {
@@ -35,19 +35,19 @@ impl Receiver {
             return;
         }
         let (start, end) = (self.rcv_nxt + start as u64, self.rcv_nxt + end as u64);
-        if !self.fits_in_reassembly_limit(start, end) {
+        if !self.can_insert(start, end) {
             return;
         }
-        self.record_overlapping_duplicate(start, end);
-        self.insert_out_of_order_range(start, end);
-        if segment.flags.contains_flags(TcpFlags::PSH) {
-            self.push = self.space.wire_sequence_number(end);
+        self.record_overlap(start, end);
+        self.insert_range(start, end);
+        if segment.flags.contains(TcpFlags::PSH) {
+            self.push = self.space.wire_seq(end);
         }
         if self.ranges[0].start <= self.rcv_nxt {
             let filled = self.ranges.remove(0).end;
-            self.advance_rcv_nxt_to(filled);
-            if self.ranges.is_empty() && self.push == self.space.wire_sequence_number(self.rcv_nxt) {
-                self.release_reassembly_memory();
+            self.advance_rcv_nxt(filled);
+            if self.ranges.is_empty() && self.push == self.space.wire_seq(self.rcv_nxt) {
+                self.release_reassembly();
             }
         }
     }
@@ -58,33 +58,33 @@ impl Receiver {
         if let Some(adaptive) = &mut self.adaptive
             && start < end
         {
-            adaptive.record_duplicate_for_dsack(start, end);
+            adaptive.record_duplicate(start, end);
         }
     }
 
     /// RFC 2883 §4.1.2: the part of `start..end` that is already in the list is a duplicate.
-    fn record_overlapping_duplicate(&mut self, start: u64, end: u64) {
+    fn record_overlap(&mut self, start: u64, end: u64) {
         let Some(adaptive) = &mut self.adaptive else { return };
         let overlap = self.ranges.iter().find(|range| range.start < end && start < range.end);
         if let Some(range) = overlap {
-            adaptive.record_duplicate_for_dsack(start.max(range.start), end.min(range.end));
+            adaptive.record_duplicate(start.max(range.start), end.min(range.end));
         }
     }
 
     /// Whether the list has space for `start..end`. The next in-order segment always has, because it shortens the list (as FreeBSD's `tcp_reass`).
-    fn fits_in_reassembly_limit(&self, start: u64, end: u64) -> bool {
+    fn can_insert(&self, start: u64, end: u64) -> bool {
         let Some(adaptive) = &self.adaptive else { return true };
         let limit = adaptive.max_reassembly_bytes();
-        start <= self.rcv_nxt || self.bytes_held_above_gap() + (end - start) <= limit
+        start <= self.rcv_nxt || self.bytes_above_gap() + (end - start) <= limit
     }
 
     /// Bytes in the list.
-    pub(super) fn bytes_held_above_gap(&self) -> u64 {
+    pub(super) fn bytes_above_gap(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 
     /// Adds `start..end` and merges adjacent ranges.
-    fn insert_out_of_order_range(&mut self, start: u64, end: u64) {
+    fn insert_range(&mut self, start: u64, end: u64) {
         self.stamp = self.stamp.wrapping_add(1);
         let first = self.ranges.partition_point(|range| range.end < start);
         let last = self.ranges.partition_point(|range| range.start <= end);
@@ -113,9 +113,9 @@ impl Receiver {
     /// The blocks of a SACK option: a duplicate first (RFC 2883), then ranges, most recently changed first (RFC 2018 §4).
     pub(crate) fn build_sack_blocks(&mut self, limit: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        let duplicate = self.adaptive.as_mut().and_then(|adaptive| adaptive.take_duplicate_to_report());
+        let duplicate = self.adaptive.as_mut().and_then(|adaptive| adaptive.take_duplicate());
         if let Some((start, end)) = duplicate {
-            blocks.blocks[0] = (self.space.wire_sequence_number(start), self.space.wire_sequence_number(end));
+            blocks.blocks[0] = (self.space.wire_seq(start), self.space.wire_seq(end));
             blocks.count = 1;
         }
         let mut recent: [Option<&OutOfOrderRange>; 4] = [None; 4];
@@ -133,7 +133,7 @@ impl Receiver {
         }
         for range in recent.into_iter().flatten() {
             blocks.blocks[usize::from(blocks.count)] =
-                (self.space.wire_sequence_number(range.start), self.space.wire_sequence_number(range.end));
+                (self.space.wire_seq(range.start), self.space.wire_seq(range.end));
             blocks.count += 1;
         }
         blocks

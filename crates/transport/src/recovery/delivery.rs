@@ -42,7 +42,7 @@ pub(crate) struct NewlyDelivered {
 
 impl NewlyDelivered {
     /// Resets for the next ACK. `high_ack`: the highest byte reported so far.
-    pub(crate) fn reset_newly_delivered(&mut self, now: Time, high_ack: u64, recover: u64) {
+    pub(crate) fn reset(&mut self, now: Time, high_ack: u64, recover: u64) {
         (self.now, self.high_ack, self.recover) = (now, high_ack, recover);
         (self.latest, self.bytes) = (None, 0);
         (self.last, self.last_is_acked) = (None, false);
@@ -53,15 +53,15 @@ impl NewlyDelivered {
 
     /// A segment is acknowledged; `ambiguous`: it was sent more than once.
     #[inline]
-    pub(crate) fn record_segment_acked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
-        if self.record_segment_delivered(sent_at, start, end, ambiguous) {
+    pub(crate) fn record_acked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+        if self.record_delivered(sent_at, start, end, ambiguous) {
             (self.last, self.last_is_acked) = (Some(sent_at), true);
         }
     }
 
     /// False: the ACK is too early for the segment's retransmission.
     #[inline]
-    fn record_segment_delivered(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) -> bool {
+    fn record_delivered(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) -> bool {
         let rtt = self.now.saturating_since(sent_at);
         if ambiguous {
             // RFC 8985 §6.2 step 2: the ACK is too early to acknowledge the retransmission.
@@ -81,14 +81,14 @@ impl NewlyDelivered {
         true
     }
 
-    /// SACK newly reports a segment; see [`Self::record_segment_acked`].
+    /// SACK newly reports a segment; see [`Self::record_acked`].
     #[inline]
-    pub(crate) fn record_segment_sacked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+    pub(crate) fn record_sacked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         if !ambiguous {
             self.first_sacked = Some(self.first_sacked.map_or(sent_at, |first| first.min(sent_at)));
             self.last_sacked = self.last_sacked.max(Some(sent_at));
         }
-        if self.record_segment_delivered(sent_at, start, end, ambiguous) && !self.last_is_acked {
+        if self.record_delivered(sent_at, start, end, ambiguous) && !self.last_is_acked {
             self.last = Some(sent_at);
         }
     }
@@ -120,9 +120,9 @@ mod tests {
             (&[(7, 2000), (8, 1000), (6, 3000)], (8, 1000)),
         ] {
             let mut delivery = NewlyDelivered::default();
-            delivery.reset_newly_delivered(Time(10), 0, 0);
+            delivery.reset(Time(10), 0, 0);
             for (sent_at, end) in segments {
-                delivery.record_segment_sacked(Time(*sent_at), end - 1000, *end, false);
+                delivery.record_sacked(Time(*sent_at), end - 1000, *end, false);
             }
             assert_eq!(delivery.latest, Some((Time(latest.0), latest.1)), "{segments:?}");
         }
@@ -133,8 +133,8 @@ mod tests {
     fn an_ack_earlier_than_the_smallest_round_trip_is_not_of_the_retransmission() {
         for (rtt, is_delivered) in [(99, false), (100, true), (101, true)] {
             let mut delivery = NewlyDelivered { min_rtt: Span(100), ..NewlyDelivered::default() };
-            delivery.reset_newly_delivered(Time(1000), 5000, 5000);
-            delivery.record_segment_acked(Time(1000 - rtt), 0, 1000, true);
+            delivery.reset(Time(1000), 5000, 5000);
+            delivery.record_acked(Time(1000 - rtt), 0, 1000, true);
             assert_eq!((delivery.latest.is_some(), delivery.last.is_some()), (is_delivered, is_delivered));
             // No sample of the round trip, no proof of a spurious timeout, and no reordering either (Karn's rule).
             assert_eq!(
@@ -152,8 +152,8 @@ mod tests {
             [(1000, true, true), (1999, true, true), (2000, true, false), (2001, false, false)]
         {
             let mut delivery = NewlyDelivered::default();
-            delivery.reset_newly_delivered(Time(10), 2000, 3000);
-            delivery.record_segment_acked(Time(5), start, start + 1000, false);
+            delivery.reset(Time(10), 2000, 3000);
+            delivery.record_acked(Time(5), start, start + 1000, false);
             assert_eq!((delivery.original, delivery.reordered), (is_original, is_reordered), "{start}");
         }
     }
@@ -163,8 +163,8 @@ mod tests {
     fn the_smallest_round_trip_only_falls() {
         let mut delivery = NewlyDelivered::default();
         for (rtt, min_rtt) in [(50, 50), (60, 50), (40, 40)] {
-            delivery.reset_newly_delivered(Time(1000), 0, 0);
-            delivery.record_segment_acked(Time(1000 - rtt), 0, 1000, false);
+            delivery.reset(Time(1000), 0, 0);
+            delivery.record_acked(Time(1000 - rtt), 0, 1000, false);
             assert_eq!(delivery.min_rtt, Span(min_rtt));
         }
     }
@@ -173,14 +173,14 @@ mod tests {
     #[test]
     fn sacked_segments_are_timed_if_sent_once() {
         let mut delivery = NewlyDelivered::default();
-        delivery.reset_newly_delivered(Time(100), 0, 0);
+        delivery.reset(Time(100), 0, 0);
         for (sent_at, is_ambiguous) in [(30, false), (20, false), (10, true)] {
-            delivery.record_segment_sacked(Time(sent_at), 1000, 2000, is_ambiguous);
+            delivery.record_sacked(Time(sent_at), 1000, 2000, is_ambiguous);
         }
         assert_eq!((delivery.first_sacked, delivery.last_sacked), (Some(Time(20)), Some(Time(30))));
         assert_eq!(delivery.last, Some(Time(10)));
-        delivery.record_segment_acked(Time(15), 0, 1000, false);
-        delivery.record_segment_sacked(Time(50), 2000, 3000, false);
+        delivery.record_acked(Time(15), 0, 1000, false);
+        delivery.record_sacked(Time(50), 2000, 3000, false);
         assert_eq!(delivery.last, Some(Time(15)));
     }
 }

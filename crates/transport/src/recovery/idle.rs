@@ -26,8 +26,8 @@ impl Default for CwndUsageHistory {
 
 impl CwndUsageHistory {
     /// The idle time, if it exceeds `rto`; restarts the measurement.
-    pub(super) fn take_sender_idle_time(&mut self, rto: Span, now: Time, clock: &RtoConfig) -> Option<Span> {
-        let idle = clock.elapsed_time_in_whole_ticks(self.last_sent, now);
+    pub(super) fn take_idle(&mut self, rto: Span, now: Time, clock: &RtoConfig) -> Option<Span> {
+        let idle = clock.elapsed_in_ticks(self.last_sent, now);
         if idle <= rto {
             return None;
         }
@@ -36,17 +36,17 @@ impl CwndUsageHistory {
     }
 
     /// Data were sent.
-    pub(super) fn record_data_sent_time(&mut self, now: Time) {
+    pub(super) fn record_sent(&mut self, now: Time) {
         self.last_sent = now;
     }
 
     /// The window is full.
-    pub(super) fn record_cwnd_full(&mut self, now: Time) {
+    pub(super) fn record_full(&mut self, now: Time) {
         (self.since, self.used) = (now, 0);
     }
 
     /// Records `flight` bytes in use; returns the maximum of each period of `rto` when it ends.
-    pub(super) fn record_cwnd_partly_used(
+    pub(super) fn record_partly_used(
         &mut self,
         flight: u64,
         rto: Span,
@@ -54,11 +54,11 @@ impl CwndUsageHistory {
         clock: &RtoConfig,
     ) -> Option<u64> {
         self.used = self.used.max(flight);
-        if clock.elapsed_time_in_whole_ticks(self.since, now) < rto {
+        if clock.elapsed_in_ticks(self.since, now) < rto {
             return None;
         }
         let used = self.used;
-        self.record_cwnd_full(now);
+        self.record_full(now);
         Some(used)
     }
 }

@@ -42,7 +42,7 @@ use pauseframe_units::{Span, Time};
 impl Sender {
     /// Processes an ACK of new data that needs more than a window increase; SACK newly reports `news` bytes.
     #[cold]
-    pub(crate) fn process_ack_beyond_window_increase(
+    pub(crate) fn on_ack_slow_path(
         &mut self,
         segment: &Segment,
         sample: &AckSample,
@@ -55,17 +55,17 @@ impl Sender {
             self.dup_acks = 0;
         }
         if self.refined.is_some() {
-            self.note_rtt_of_delivery(sample.rtt);
+            self.record_delivery_rtt(sample.rtt);
             if sample.rtt == Span::ZERO {
-                self.sample_rtt_from_sack_or_timestamp(segment, true, now, config);
+                self.sample_rtt_from_options(segment, true, now, config);
             }
             self.process_sack_evidence(segment, AckKind::Advances, sample.ece, now, config, stats);
         }
         if self.phase == RecoveryPhase::Loss {
-            self.on_ack_after_timeout(true, news > 0, config);
+            self.run_frto(true, news > 0, config);
         }
         let before = self.phase;
-        self.update_recovery_phase(sample, config, stats);
+        self.update_phase(sample, config, stats);
         let mut detected = RackLossDetectionResult::default();
         if self.uses_rack(config) {
             detected = self.run_rack(now, config, stats);
@@ -83,13 +83,13 @@ impl Sender {
             self.on_ece(config, stats);
         }
         if self.refined.is_some() {
-            self.finish_ack_with_prr_and_timer(true, detected, now, config);
+            self.finish_ack(true, detected, now, config);
         }
-        self.grow_window_after_ack(before, sample, config);
+        self.grow_window(before, sample, config);
     }
 
     /// Updates the recovery phase after an ACK of new data.
-    fn update_recovery_phase(&mut self, sample: &AckSample, config: &TcpConfig, stats: &mut ConnectionStats) {
+    fn update_phase(&mut self, sample: &AckSample, config: &TcpConfig, stats: &mut ConnectionStats) {
         match self.phase {
             RecoveryPhase::Open => self.forget_duplicates(),
             RecoveryPhase::Cwr => {
@@ -104,13 +104,13 @@ impl Sender {
             }
             RecoveryPhase::Recovery if self.snd_una < self.recover => {
                 if self.sack {
-                    self.mark_lost_by_dup_acks(config);
+                    self.mark_lost(config);
                 } else {
-                    self.on_partial_ack_in_new_reno_recovery(sample.acked);
+                    self.on_partial_ack(sample.acked);
                 }
             }
             RecoveryPhase::Loss if self.snd_una < self.recover => self.forget_duplicates(),
-            RecoveryPhase::Recovery | RecoveryPhase::Loss if self.is_held_at_end_of_recovery() => {
+            RecoveryPhase::Recovery | RecoveryPhase::Loss if self.is_reopen_prevented() => {
                 self.forget_duplicates();
             }
             RecoveryPhase::Recovery | RecoveryPhase::Loss => self.leave_recovery(config, stats),
@@ -118,37 +118,35 @@ impl Sender {
     }
 
     /// RFC 6675 in recovery: marks what duplicates have overtaken.
-    fn mark_lost_by_dup_acks(&mut self, config: &TcpConfig) {
+    fn mark_lost(&mut self, config: &TcpConfig) {
         if self.uses_rack(config) {
             return;
         }
-        let before = self.scoreboard.lost_bytes_to_retransmit();
-        self.scoreboard.mark_lost_by_dup_thresh(config.dup_thresh, self.snd_una);
+        let before = self.scoreboard.bytes_to_retransmit();
+        self.scoreboard.mark_lost(config.dup_thresh, self.snd_una);
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.delivery.loss |= self.scoreboard.lost_bytes_to_retransmit() > before;
+            refined.delivery.loss |= self.scoreboard.bytes_to_retransmit() > before;
         }
         self.count_losses(before);
     }
 
     /// Increases the window after an ACK, given the phase `before` it.
-    fn grow_window_after_ack(&mut self, before: RecoveryPhase, sample: &AckSample, config: &TcpConfig) {
+    fn grow_window(&mut self, before: RecoveryPhase, sample: &AckSample, config: &TcpConfig) {
         if self.is_window_owned() {
             return;
         }
         let acked = match (before, self.phase) {
             (RecoveryPhase::Open | RecoveryPhase::Cwr, RecoveryPhase::Open) => sample.acked,
-            (RecoveryPhase::Loss, RecoveryPhase::Loss) => {
-                self.slow_start_growth_after_timeout(sample, config)
-            }
+            (RecoveryPhase::Loss, RecoveryPhase::Loss) => self.growth_after_timeout(sample, config),
             // Linux `tcp_may_raise_cwnd`: the ACK that ends it too, so that a window of one segment is not left behind.
             (RecoveryPhase::Loss, RecoveryPhase::Open)
                 if config.recovery.rto_growth == RtoGrowth::Delivered =>
             {
-                self.slow_start_growth_after_timeout(sample, config)
+                self.growth_after_timeout(sample, config)
             }
             // Linux `tcp_cong_control`: with the state as it is then, by what it newly delivers.
             (RecoveryPhase::Recovery, RecoveryPhase::Open)
-                if config.recovery.count_packets && config.is_mechanism_enabled(Mechanism::GrowthAtEnd) =>
+                if config.recovery.count_packets && config.is_enabled(Mechanism::GrowthAtEnd) =>
             {
                 sample.acked
             }
@@ -173,20 +171,20 @@ impl Sender {
         stats: &mut ConnectionStats,
     ) {
         if self.refined.is_some() {
-            self.prepare_recovery_for_ack(self.snd_una, now);
+            self.prepare_for_ack(self.snd_una, now);
         }
-        let news = self.on_sack_option(segment);
+        let news = self.on_sack(segment);
         // RFC 5681 §2: no data, the same window. RFC 6675 §2: instead, news in the SACK option.
         let kind = AckKind::without_progress(segment, window_changed);
         let duplicate = if self.sack { news > 0 } else { kind == AckKind::PureDuplicate };
         if self.refined.is_some() {
             if duplicate && self.counts_duplicates() {
-                self.count_duplicate_as_delivered(config);
+                self.add_reno_sack(config);
             }
             self.record_ack_without_progress(ece, now, config);
-            self.sample_rtt_from_sack_or_timestamp(segment, false, now, config);
+            self.sample_rtt_from_options(segment, false, now, config);
             self.process_sack_evidence(segment, kind, ece, now, config, stats);
-            self.process_duplicate_ack_after_timeout(duplicate, config);
+            self.process_duplicate_ack(duplicate, config);
         }
         if ece && self.phase == RecoveryPhase::Open {
             self.on_ece(config, stats);
@@ -197,21 +195,21 @@ impl Sender {
         } else if duplicate && config.fast_retransmit {
             match self.phase {
                 RecoveryPhase::Open | RecoveryPhase::Cwr => self.count_duplicate_ack(config, stats),
-                RecoveryPhase::Recovery if self.sack => self.mark_lost_by_dup_acks(config),
+                RecoveryPhase::Recovery if self.sack => self.mark_lost(config),
                 RecoveryPhase::Recovery if self.counts_duplicates() => {}
-                RecoveryPhase::Recovery => self.on_duplicate_ack_in_new_reno_recovery(),
+                RecoveryPhase::Recovery => self.add_inflation(),
                 // RFC 6582 §3.2 step 6, RFC 6675 §5.1: no fast retransmit for data sent before a timeout.
                 RecoveryPhase::Loss => {}
             }
         }
         if self.refined.is_some() {
-            self.finish_ack_with_prr_and_timer(false, detected, now, config);
+            self.finish_ack(false, detected, now, config);
         }
     }
 
     /// An ACK below `snd_una` that was overtaken: in Linux its SACK option counts, but PRR is not told (`tcp_ack`, `old_ack`).
     #[cold]
-    pub(crate) fn on_old_ack_with_sack(
+    pub(crate) fn on_old_ack(
         &mut self,
         segment: &Segment,
         ece: bool,
@@ -219,12 +217,12 @@ impl Sender {
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) {
-        let counts = self.scoreboard.counts_packets() && config.is_mechanism_enabled(Mechanism::SackOfOldAck);
+        let counts = self.scoreboard.counts_packets() && config.is_enabled(Mechanism::SackOfOldAck);
         if !counts || self.snd_una == self.snd_nxt {
             return;
         }
-        self.prepare_recovery_for_ack(self.snd_una, now);
-        self.on_sack_option(segment);
+        self.prepare_for_ack(self.snd_una, now);
+        self.on_sack(segment);
         self.process_sack_evidence(segment, AckKind::Other, ece, now, config, stats);
         let detected = if self.uses_rack(config) {
             self.run_rack(now, config, stats)
@@ -234,7 +232,7 @@ impl Sender {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.delivery.bytes = 0;
         }
-        self.finish_ack_with_prr_and_timer(false, detected, now, config);
+        self.finish_ack(false, detected, now, config);
     }
 
     /// A duplicate ACK outside recovery.
@@ -243,7 +241,7 @@ impl Sender {
         if !counted {
             self.dup_acks = self.dup_acks.saturating_add(1);
         }
-        if self.is_loss_inferred_from_dup_acks(config) {
+        if self.is_loss_inferred(config) {
             self.enter_recovery(config, stats);
         } else if !counted && config.limited_transmit && self.dup_acks < config.dup_thresh {
             // RFC 3042: a new segment for each of the first duplicate ACKs; the window stays.
@@ -251,21 +249,19 @@ impl Sender {
         }
     }
 
-    fn is_loss_inferred_from_dup_acks(&self, config: &TcpConfig) -> bool {
+    fn is_loss_inferred(&self, config: &TcpConfig) -> bool {
         if self.sack {
             self.dup_acks >= config.dup_thresh || self.scoreboard.is_head_lost(config.dup_thresh)
         } else {
             let hidden = config.recovery.ecn_hides_loss && self.phase == RecoveryPhase::Cwr;
-            self.dup_acks >= self.duplicates_that_show_loss(config)
-                && self.may_enter_new_reno_recovery()
-                && !hidden
+            self.dup_acks >= self.effective_dup_thresh(config) && self.may_fast_retransmit() && !hidden
         }
     }
 
     /// Fast retransmit (RFC 5681 §3.2 steps 2 and 3, RFC 6675 §5 step 4).
     pub(super) fn enter_recovery(&mut self, config: &TcpConfig, stats: &mut ConnectionStats) {
-        self.save_window_for_undo(self.scoreboard.retransmitted_bytes_in_flight());
-        let reduced = self.reduce_window_for_loss(config);
+        self.init_undo(self.scoreboard.retransmitted_bytes_in_flight());
+        let reduced = self.reduce_for_loss(config);
         if !self.is_window_owned() {
             if !config.recovery.prr {
                 self.window.cwnd = reduced;
@@ -285,16 +281,16 @@ impl Sender {
         }
         self.rescued = false;
         self.inflation = 0;
-        self.end_tail_loss_probe();
+        self.end_tlp();
         if !self.uses_rack(config) {
-            let before = self.scoreboard.lost_bytes_to_retransmit();
+            let before = self.scoreboard.bytes_to_retransmit();
             self.scoreboard.mark_head_lost(self.snd_una);
             if self.sack {
-                self.scoreboard.mark_lost_by_dup_thresh(config.dup_thresh, self.snd_una);
+                self.scoreboard.mark_lost(config.dup_thresh, self.snd_una);
             } else if self.counts_duplicates() {
-                self.lower_pipe_by_duplicates(config);
+                self.set_inflation(config);
             } else {
-                self.enter_new_reno_recovery(config.dup_thresh);
+                self.enter_new_reno(config.dup_thresh);
             }
             self.count_losses(before);
         }
@@ -307,14 +303,14 @@ impl Sender {
             if self.reduces_by_prr(config) {
                 self.window.cwnd = self.window.ssthresh;
             } else if !self.sack {
-                self.on_full_ack_in_new_reno_recovery();
+                self.on_full_ack();
             }
         }
         self.phase = RecoveryPhase::Open;
         self.inflation = 0;
         self.detour &= !MUST_RETRANSMIT;
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.rack.end_rack_recovery();
+            refined.rack.end_recovery();
         }
         if self.uses_rack(config) {
             return;
@@ -329,7 +325,7 @@ impl Sender {
     /// Congestion experienced: reduce the window, once for the data now in flight (RFC 3168 §6.1.2).
     fn on_ece(&mut self, config: &TcpConfig, stats: &mut ConnectionStats) {
         self.prior_cwnd = self.window.cwnd;
-        let reduced = self.compute_reduced_ssthresh(self.window, CongestionCause::Ecn);
+        let reduced = self.reduced_ssthresh(self.window, CongestionCause::Ecn);
         if !self.is_window_owned() {
             self.window.ssthresh = reduced;
             if config.recovery.prr {
@@ -341,21 +337,16 @@ impl Sender {
         self.phase = RecoveryPhase::Cwr;
         self.cwr_end = self.snd_nxt;
         self.cwr_due = true;
-        self.discard_window_saved_for_undo();
-        self.end_tail_loss_probe();
+        self.discard_undo();
+        self.end_tlp();
         stats.ecn_reductions += 1;
     }
 
     /// A retransmission timeout with data in flight (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1). Go back: all that is not
     /// sacked counts as lost and is sent again as the window opens.
-    pub(crate) fn on_retransmission_timeout(
-        &mut self,
-        now: Time,
-        config: &TcpConfig,
-        stats: &mut ConnectionStats,
-    ) {
+    pub(crate) fn on_rto(&mut self, now: Time, config: &TcpConfig, stats: &mut ConnectionStats) {
         self.rtt.double_rto();
-        self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
+        self.rto_deadline = self.rtt.rto_deadline(now, &config.rto);
         let shrunk = self.snd_una + u64::from(self.snd_wnd) < self.snd_nxt;
         if shrunk && !config.sends_empty_probes() {
             // The peer has closed its window: this repeats a window probe and says nothing of congestion.
@@ -374,16 +365,16 @@ impl Sender {
         };
         self.begin_frto(config);
         if !again {
-            self.save_window_for_undo(0);
-            let reduced = self.reduce_window_for_loss(config);
+            self.init_undo(0);
+            let reduced = self.reduce_for_loss(config);
             if !self.is_window_owned() {
                 self.window.ssthresh = reduced;
             }
         }
         self.cc.on_timeout();
-        self.discard_growth_credit();
-        let recent = self.rack_rtt_at_timeout(config).map(|rtt| Time(now.0.saturating_sub(rtt.0)));
-        let before = self.scoreboard.lost_bytes_to_retransmit();
+        self.discard_credit();
+        let recent = self.rack_rtt(config).map(|rtt| Time(now.0.saturating_sub(rtt.0)));
+        let before = self.scoreboard.bytes_to_retransmit();
         self.scoreboard.mark_all_lost(self.snd_una, recent);
         self.count_losses(before);
         self.phase = RecoveryPhase::Loss;
@@ -395,8 +386,8 @@ impl Sender {
             // Linux: what was sent less than a round trip ago is taken to be on its way.
             self.window.cwnd += self.pipe();
         }
-        self.tell_control_of_loss_state(now, config);
-        self.end_tail_loss_probe();
+        self.notify_loss_state(now, config);
+        self.end_tlp();
         self.dup_acks = 0;
         self.detour &= !MUST_RETRANSMIT;
         self.probing = false;

@@ -24,23 +24,23 @@ impl Sender {
     }
 
     /// `tcp_add_reno_sack`: a duplicate ACK. After a timeout it counts only for new data that F-RTO sent (`tcp_process_loss`).
-    pub(super) fn count_duplicate_as_delivered(&mut self, config: &TcpConfig) {
-        let held = self.is_held_at_end_of_recovery();
+    pub(super) fn add_reno_sack(&mut self, config: &TcpConfig) {
+        let held = self.is_reopen_prevented();
         if self.phase == RecoveryPhase::Loss && (held || self.snd_nxt <= self.recover) {
             return;
         }
         let before = self.dup_acks;
         self.dup_acks += 1;
-        self.limit_delivered_duplicates(0);
+        self.check_reno_reordering(0);
         let news = self.window.segments_to_bytes(self.dup_acks.saturating_sub(before));
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.delivery.bytes += news;
         }
-        self.lower_pipe_by_duplicates(config);
+        self.set_inflation(config);
     }
 
     /// `tcp_remove_reno_sacks`: a cumulative ACK repairs one hole, and takes back the duplicates for the rest of what it covers.
-    pub(crate) fn take_back_acked_duplicates(&mut self, config: &TcpConfig) {
+    pub(crate) fn remove_reno_sacks(&mut self, config: &TcpConfig) {
         let mss = u64::from(self.window.mss);
         let Some(refined) = self.refined.as_deref_mut() else { return };
         let acked = (refined.delivery.bytes / mss) as u32;
@@ -50,15 +50,14 @@ impl Sender {
         let delivered = acked.saturating_sub(self.dup_acks).max(1);
         refined.delivery.bytes = u64::from(delivered) * mss;
         self.dup_acks = self.dup_acks.saturating_sub(acked - 1);
-        self.limit_delivered_duplicates(acked);
-        self.lower_pipe_by_duplicates(config);
+        self.check_reno_reordering(acked);
+        self.set_inflation(config);
     }
 
     /// `tcp_check_reno_reordering`: beside the holes no more can have arrived than was sent; more duplicates show reordering.
-    fn limit_delivered_duplicates(&mut self, acked: u32) {
+    fn check_reno_reordering(&mut self, acked: u32) {
         let out = self.scoreboard.len() as u32;
-        let lost =
-            self.scoreboard.lost_bytes_to_retransmit() + self.scoreboard.retransmitted_bytes_in_flight();
+        let lost = self.scoreboard.bytes_to_retransmit() + self.scoreboard.retransmitted_bytes_in_flight();
         let holes = ((lost / u64::from(self.window.mss)) as u32).max(1).min(out);
         if self.dup_acks + holes <= out {
             return;
@@ -70,7 +69,7 @@ impl Sender {
     }
 
     /// Outside recovery duplicates make room for new data only with limited transmit (RFC 3042, without its limit, as in Linux).
-    pub(super) fn lower_pipe_by_duplicates(&mut self, config: &TcpConfig) {
+    pub(super) fn set_inflation(&mut self, config: &TcpConfig) {
         let in_recovery = matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss);
         let counted = if in_recovery || config.limited_transmit { self.dup_acks } else { 0 };
         self.inflation = self.window.segments_to_bytes(counted);
@@ -82,13 +81,13 @@ impl Sender {
     }
 
     /// Linux keeps the state until data beyond those of the recovery are acknowledged (`tcp_is_non_sack_preventing_reopen`): the same rule as
-    /// [`Self::may_enter_new_reno_recovery`].
-    pub(super) fn is_held_at_end_of_recovery(&self) -> bool {
+    /// [`Self::may_fast_retransmit`].
+    pub(super) fn is_reopen_prevented(&self) -> bool {
         self.snd_una == self.recover && self.counts_duplicates()
     }
 
     /// Duplicate ACKs that show a loss.
-    pub(super) fn duplicates_that_show_loss(&self, config: &TcpConfig) -> u32 {
+    pub(super) fn effective_dup_thresh(&self, config: &TcpConfig) -> u32 {
         match self.refined.as_deref() {
             Some(refined) if self.counts_duplicates() => refined.reordering,
             _ => config.dup_thresh,
@@ -96,9 +95,9 @@ impl Sender {
     }
 
     /// Linux `reordering`; `None`: SACK has shown reordering, whose degree is not modelled.
-    pub(crate) fn reordering_as_linux(&self, config: &TcpConfig) -> Option<u32> {
+    pub(crate) fn linux_reordering(&self, config: &TcpConfig) -> Option<u32> {
         if self.counts_duplicates() {
-            return Some(self.duplicates_that_show_loss(config));
+            return Some(self.effective_dup_thresh(config));
         }
         let seen = self.refined.as_deref().is_some_and(|refined| refined.rack.has_seen_reordering());
         (!seen).then_some(config.dup_thresh)
@@ -106,29 +105,29 @@ impl Sender {
 
     /// §3.2 step 2: no second fast retransmit for data of the last recovery. Duplicate ACKs that its needless
     /// retransmissions cause would otherwise start one.
-    pub(super) fn may_enter_new_reno_recovery(&self) -> bool {
+    pub(super) fn may_fast_retransmit(&self) -> bool {
         self.snd_una > self.recover || self.recover == 0
     }
 
     /// RFC 5681 §3.2 step 3: each duplicate ACK means that one segment has left the network.
-    pub(super) fn enter_new_reno_recovery(&mut self, dup_thresh: u32) {
+    pub(super) fn enter_new_reno(&mut self, dup_thresh: u32) {
         self.inflation = self.window.segments_to_bytes(dup_thresh);
     }
 
     /// RFC 5681 §3.2 step 4; no more can have left than was in flight.
-    pub(super) fn on_duplicate_ack_in_new_reno_recovery(&mut self) {
+    pub(super) fn add_inflation(&mut self) {
         self.inflation = (self.inflation + u64::from(self.window.mss)).min(self.flight_size());
     }
 
     /// §3.2 step 5, partial ACK: retransmits the next hole at once; in Linux when PRR has room for it (`tcp_newreno_mark_lost`).
-    pub(super) fn on_partial_ack_in_new_reno_recovery(&mut self, acked: u64) {
+    pub(super) fn on_partial_ack(&mut self, acked: u64) {
         if self.counts_duplicates() {
-            let lost = self.scoreboard.lost_bytes_to_retransmit();
-            if !self.scoreboard.is_first_segment_lost() {
+            let lost = self.scoreboard.bytes_to_retransmit();
+            if !self.scoreboard.is_first_lost() {
                 self.scoreboard.mark_head_lost(self.snd_una);
             }
             if let Some(refined) = self.refined.as_deref_mut() {
-                refined.delivery.loss |= self.scoreboard.lost_bytes_to_retransmit() > lost;
+                refined.delivery.loss |= self.scoreboard.bytes_to_retransmit() > lost;
             }
             return;
         }
@@ -148,7 +147,7 @@ impl Sender {
     }
 
     /// §3.2 step 5, full ACK, option 1: no burst where little is in flight.
-    pub(super) fn on_full_ack_in_new_reno_recovery(&mut self) {
+    pub(super) fn on_full_ack(&mut self) {
         let mss = u64::from(self.window.mss);
         self.window.cwnd = self.window.ssthresh.min(self.flight_size().max(mss) + mss);
     }
@@ -165,7 +164,7 @@ mod tests {
             let config = TcpConfig { mss: 1000, ..TcpConfig::PLAIN };
             let mut sender = Sender::new(&config, 1);
             sender.inflation = 5000;
-            sender.on_partial_ack_in_new_reno_recovery(acked);
+            sender.on_partial_ack(acked);
             assert_eq!(sender.inflation, inflation, "{acked}");
         }
     }

@@ -31,13 +31,7 @@ impl Pacer {
 
     /// A segment was sent that takes `span` at the pacing rate, in bursts of `burst`. `ends`: whether a super-packet, which is
     /// a burst, ends with it; `None` without such segments.
-    pub(super) fn delay_next_by_segment_time(
-        &mut self,
-        span: Span,
-        burst: u32,
-        ends: Option<bool>,
-        now: Time,
-    ) {
+    pub(super) fn charge(&mut self, span: Span, burst: u32, ends: Option<bool>, now: Time) {
         let begins = self.left == 0;
         if begins || now > self.busy_until {
             self.credit = now.saturating_since(self.busy_until);

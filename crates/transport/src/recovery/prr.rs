@@ -24,13 +24,13 @@ pub(crate) struct Prr {
 
 impl Prr {
     /// A reduction begins, of a window or a flight of `from` bytes.
-    pub(super) fn begin_prr_reduction(from: u64) -> Prr {
+    pub(super) fn begin(from: u64) -> Prr {
         Prr { from, ..Prr::default() }
     }
 
     /// cwnd after an ACK that delivered `delivered` bytes and left `pipe` in flight. `clean`: `snd_una` moved on and nothing was
     /// newly lost.
-    pub(super) fn prr_cwnd_after_ack(
+    pub(super) fn cwnd_after_ack(
         &mut self,
         delivered: u64,
         clean: bool,

@@ -38,7 +38,7 @@ impl Default for Rack {
 
 impl Rack {
     /// §6.2 steps 1 to 3, and the adaptation of the window to D-SACK of step 4.
-    pub(super) fn update_rack_from_delivery(
+    pub(super) fn update_from_delivery(
         &mut self,
         news: &NewlyDelivered,
         now: Time,
@@ -73,7 +73,7 @@ impl Rack {
     }
 
     /// A recovery ends (§6.2 step 4).
-    pub(super) fn end_rack_recovery(&mut self) {
+    pub(super) fn end_recovery(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
             self.reo_wnd_mult = 1;
@@ -81,7 +81,7 @@ impl Rack {
     }
 
     /// Age at which a segment counts as lost (§6.2 steps 4 and 5). `srtt`: `None` before the first sample.
-    pub(super) fn rack_loss_age_threshold(
+    pub(super) fn loss_threshold(
         &self,
         in_recovery_or_dup_thresh: bool,
         min_rtt: Span,
@@ -111,18 +111,18 @@ mod tests {
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
         let news = NewlyDelivered { dsack: true, ..NewlyDelivered::default() };
         // Twice in one round counts once.
-        rack.update_rack_from_delivery(&news, Time::ZERO, 1000, 9000);
-        rack.update_rack_from_delivery(&news, Time::ZERO, 8000, 12_000);
+        rack.update_from_delivery(&news, Time::ZERO, 1000, 9000);
+        rack.update_from_delivery(&news, Time::ZERO, 8000, 12_000);
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(50));
         for round in 1..5 {
-            rack.update_rack_from_delivery(&news, Time::ZERO, 20_000 * round, 20_000 * round + 5_000);
+            rack.update_from_delivery(&news, Time::ZERO, 20_000 * round, 20_000 * round + 5_000);
         }
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), srtt);
         for _ in 0..15 {
-            rack.end_rack_recovery();
+            rack.end_recovery();
         }
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), srtt);
-        rack.end_rack_recovery();
+        rack.end_recovery();
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
     }
 
@@ -132,9 +132,9 @@ mod tests {
         let (min_rtt, srtt) = (Span::from_us(100), Span::from_us(110));
         let mut rack = Rack::default();
         let news = NewlyDelivered { dsack: true, reordered: true, ..NewlyDelivered::default() };
-        rack.update_rack_from_delivery(&news, Time::ZERO, 1000, 9000);
+        rack.update_from_delivery(&news, Time::ZERO, 1000, 9000);
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
-        rack.update_rack_from_delivery(&news, Time::ZERO, 9000, 12_000);
+        rack.update_from_delivery(&news, Time::ZERO, 9000, 12_000);
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(50));
     }
 

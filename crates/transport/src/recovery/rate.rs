@@ -123,8 +123,8 @@ impl Sender {
 
     /// `tcp_packets_in_flight`
     fn in_network(&self) -> u64 {
-        let flight = self.scoreboard.window_space_of_flight(self.flight_size());
-        flight.saturating_sub(self.scoreboard.sent_bytes_not_in_network())
+        let flight = self.scoreboard.flight_space(self.flight_size());
+        flight.saturating_sub(self.scoreboard.bytes_not_in_network())
     }
 
     /// Linux counts the SYN as delivered, and a connection as limited by its application until more is.
@@ -162,7 +162,7 @@ impl Sender {
         }
         let is_new = outgoing.kind != SegmentKindForEcn::Retransmission;
         let is_first = is_new && outgoing.offset == self.snd_una;
-        let sent_at = if is_new { self.scoreboard.last_segment_sent_at().unwrap_or(now) } else { now };
+        let sent_at = if is_new { self.scoreboard.tail_sent_at().unwrap_or(now) } else { now };
         if is_first && let Some(sample) = self.delivery_state(now, config) {
             self.cc.on_transmission_start(&mut self.window, &sample);
         }
@@ -185,21 +185,21 @@ impl Sender {
 
     /// Counts what was newly marked as lost; `before`: what waited for its retransmission before.
     pub(super) fn count_losses(&mut self, before: u64) {
-        let newly = self.scoreboard.lost_bytes_to_retransmit().saturating_sub(before);
+        let newly = self.scoreboard.bytes_to_retransmit().saturating_sub(before);
         if let Some(rate) = self.delivery_rate_mut() {
             rate.lost += newly;
         }
     }
 
     /// The RTT that the cumulative part of an ACK gives; zero: none.
-    pub(super) fn note_rtt_of_delivery(&mut self, rtt: Span) {
+    pub(super) fn record_delivery_rtt(&mut self, rtt: Span) {
         if let Some(rate) = self.delivery_rate_mut() {
             rate.rtt = rtt;
         }
     }
 
     /// The last step of an ACK: the sample and the window that the control derives from it (`tcp_rate_gen`, `tcp_cong_control`).
-    pub(super) fn control_window_by_delivery(&mut self, now: Time, config: &TcpConfig) {
+    pub(super) fn control_window(&mut self, now: Time, config: &TcpConfig) {
         let (snd_una, snd_nxt, mss) = (self.snd_una, self.snd_nxt, u64::from(self.window.mss));
         let Some(refined) = self.refined.as_deref_mut() else { return };
         let Some(rate) = refined.rate.as_deref_mut() else { return };
@@ -230,14 +230,14 @@ impl Sender {
     }
 
     /// The timer has expired and the window is cut.
-    pub(super) fn tell_control_of_loss_state(&mut self, now: Time, config: &TcpConfig) {
+    pub(super) fn notify_loss_state(&mut self, now: Time, config: &TcpConfig) {
         if let Some(sample) = self.delivery_state(now, config) {
             self.cc.on_loss_state(&self.window, &sample);
         }
     }
 
     /// The last reduction was needless; its last ACK stands for the time.
-    pub(super) fn tell_control_of_undo(&mut self, config: &TcpConfig) {
+    pub(super) fn notify_undo(&mut self, config: &TcpConfig) {
         let now = self.delivery_rate().map_or(Time::ZERO, |rate| rate.delivered_at);
         if let Some(sample) = self.delivery_state(now, config) {
             self.cc.on_undo(&self.window, &sample);
@@ -250,7 +250,7 @@ impl Sender {
         let rate = refined.rate.as_deref()?;
         Some(DeliverySample {
             now,
-            ticks: config.rto.time_by_clock(now),
+            ticks: config.rto.clock_time(now),
             delivered: rate.delivered,
             lost: rate.lost,
             delivered_at: rate.delivered_at,

@@ -94,12 +94,12 @@ fn a_pause_of_the_application_limits_samples() {
     let config = Arc::new(bbr());
     for (written, is_limited) in [(1000, true), (9000, true), (10_000, false), (20_000, false)] {
         let mut sender = Connection::open(config.clone(), 1, 2, Time::ZERO);
-        sender.send_application_data(written, us(1));
+        sender.write(written, us(1));
         while sender.poll_transmit(us(1)).is_some() {}
         if let Some(rate) = sender.sender.delivery_rate_mut() {
             (rate.delivered, rate.app_limited) = (500, 0);
         }
-        sender.send_application_data(1, us(2));
+        sender.write(1, us(2));
         let expected = if is_limited { 500 + written } else { 0 };
         assert_eq!(sender.sender.delivery_rate().map(|rate| rate.app_limited), Some(expected), "{written}");
         let state = sender.sender.delivery_state(us(2), &config);

@@ -9,7 +9,7 @@ use super::prr::Prr;
 use super::rack::Rack;
 use super::rate::DeliveryRate;
 use super::tlp::TailLossProbe;
-use super::undo::{UndoState, extract_dsack_range};
+use super::undo::{UndoState, dsack_range};
 use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
 use crate::scoreboard::Scoreboard;
@@ -66,10 +66,10 @@ pub(crate) struct RecoveryRefinementState {
 impl RecoveryRefinementState {
     /// The state that `config` needs.
     pub(crate) fn new(config: &TcpConfig) -> Option<Box<RecoveryRefinementState>> {
-        RecoveryRefinementState::is_any_refinement_enabled(config).then(|| {
+        RecoveryRefinementState::is_needed(config).then(|| {
             let (writer, supers) = (SocketWriter::new(config), SuperPacketState::new(config));
             let counts_duplicates =
-                config.recovery.count_packets && config.is_mechanism_enabled(Mechanism::DuplicatesDelivered);
+                config.recovery.count_packets && config.is_enabled(Mechanism::DuplicatesDelivered);
             let reordering = config.dup_thresh;
             let rate = config.congestion_control.owns_window().then(Box::default);
             Box::new(RecoveryRefinementState {
@@ -84,7 +84,7 @@ impl RecoveryRefinementState {
     }
 
     /// Whether any refinement is on.
-    pub(crate) fn is_any_refinement_enabled(config: &TcpConfig) -> bool {
+    pub(crate) fn is_needed(config: &TcpConfig) -> bool {
         !config.recovery.has_no_refinements()
             || SocketWriter::new(config).is_some()
             || config.offload.tso > 0
@@ -98,7 +98,7 @@ impl RecoveryRefinementState {
     }
 
     /// Takes in a D-SACK block, if `blocks` begin with one; `retransmits`: segments ever sent again.
-    pub(super) fn process_dsack_block(
+    pub(super) fn process_dsack(
         &mut self,
         blocks: &SackBlocks,
         space: SequenceSpace,
@@ -107,22 +107,21 @@ impl RecoveryRefinementState {
         retransmits: u32,
         scoreboard: &Scoreboard,
     ) {
-        let Some((start, end)) = extract_dsack_range(blocks, space, snd_una) else { return };
+        let Some((start, end)) = dsack_range(blocks, space, snd_una) else { return };
         let segments = (end - start).unsigned_abs().div_ceil(mss).min(u64::from(u32::MAX)) as u32;
         let [start, end] = [start, end].map(|offset| snd_una.saturating_add_signed(offset));
-        if !self.undo.count_dsack_report(segments, retransmits) {
+        if !self.undo.count_dsack(segments, retransmits) {
             return;
         }
-        if self.probe.is_probe_of_segment_ending_at(end) {
+        if self.probe.has_repeated(end) {
             self.delivery.probe_dsack = true;
         } else {
             self.delivery.dsack = true;
         }
         self.delivery.bytes += u64::from(segments) * mss;
         // Above the ACK only segments sent again count (`tcp_sacktag_one`); what is below is no longer known (`tcp_check_dsack`).
-        let needless =
-            if end > snd_una { scoreboard.segments_sent_twice_within(start, end) } else { segments };
-        self.undo.count_needless_retransmissions(needless, end);
+        let needless = if end > snd_una { scoreboard.count_resent(start, end) } else { segments };
+        self.undo.count_needless(needless, end);
     }
 }
 
@@ -144,15 +143,15 @@ mod tests {
     #[test]
     fn reports_below_the_ack_count_without_the_scoreboard() {
         let config = TcpConfig { recovery: RecoveryConfig::LINUX, ..TcpConfig::PLAIN };
-        let space = SequenceSpace::sequence_space_after_syn(99);
+        let space = SequenceSpace::after_syn(99);
         for (end, is_needless) in [(4000, true), (5000, true), (6000, false)] {
             let mut refined = RecoveryRefinementState::new(&config).expect("refinements");
-            refined.undo.begin_undoable_reduction(0, Some((10_000, 8000)), 0);
-            refined.undo.count_retransmission_for_undo();
-            let block = (space.wire_sequence_number(end - 1000), space.wire_sequence_number(end));
+            refined.undo.begin_reduction(0, Some((10_000, 8000)), 0);
+            refined.undo.count_retransmission();
+            let block = (space.wire_seq(end - 1000), space.wire_seq(end));
             let blocks = SackBlocks { count: 2, blocks: [block, block, (0, 0), (0, 0)] };
-            refined.process_dsack_block(&blocks, space, 5000, 1000, 1, &Scoreboard::default());
-            assert_eq!(refined.undo.were_all_retransmissions_needless(), is_needless, "{end}");
+            refined.process_dsack(&blocks, space, 5000, 1000, 1, &Scoreboard::default());
+            assert_eq!(refined.undo.were_all_needless(), is_needless, "{end}");
             assert!(refined.delivery.dsack && refined.delivery.bytes == 1000);
         }
     }

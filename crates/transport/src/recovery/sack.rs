@@ -8,17 +8,11 @@ use crate::sender::Sender;
 impl Sender {
     /// Processes the SACK option, if there is one; returns the newly sacked bytes.
     #[inline]
-    pub(crate) fn on_sack_option(&mut self, segment: &Segment) -> u64 {
+    pub(crate) fn on_sack(&mut self, segment: &Segment) -> u64 {
         match &segment.options {
             TcpOptions::Sack(blocks) if self.sack => {
                 let delivery = self.refined.as_deref_mut().map(|refined| &mut refined.delivery);
-                self.scoreboard.mark_sacked_by_blocks(
-                    blocks,
-                    self.space,
-                    self.snd_una,
-                    self.snd_nxt,
-                    delivery,
-                )
+                self.scoreboard.mark_sacked(blocks, self.space, self.snd_una, self.snd_nxt, delivery)
             }
             _ => 0,
         }
@@ -30,13 +24,13 @@ impl Sender {
         if self.uses_rack(config) || config.recovery.count_packets {
             return None;
         }
-        if let Some(hole) = self.scoreboard.next_unsacked_hole(self.snd_una) {
+        if let Some(hole) = self.scoreboard.next_hole(self.snd_una) {
             return Some(hole);
         }
         if self.rescued {
             return None;
         }
-        let last = self.scoreboard.last_unsacked_hole(self.snd_una)?;
+        let last = self.scoreboard.last_hole(self.snd_una)?;
         self.rescued = true;
         Some(last)
     }

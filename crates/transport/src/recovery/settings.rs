@@ -36,7 +36,7 @@ table! {
     pub struct PacingConfig {
         /// Pacing: spread segments over the round trip
         #[source = "Linux: TCP pacing in the socket"]
-        on as "pacing": bool = by(read_pacing_setting, control);
+        on as "pacing": bool = by(read_pacing, control);
         /// Pacing rate in percent of cwnd / srtt below half of ssthresh
         #[source = "Linux: tcp_pacing_ss_ratio"]
         slow_start_percent as "pacing_slow_start": u32 = or_in(200, 1..=100_000);
@@ -56,7 +56,7 @@ impl PacingConfig {
         PacingConfig { on: false, slow_start_percent: 200, avoidance_percent: 120, burst: 2 };
 
     /// Percent of cwnd / srtt with this window (`tcp_update_pacing_rate`).
-    pub(crate) fn pacing_percent(&self, window: &CongestionWindow) -> u32 {
+    pub(crate) fn percent(&self, window: &CongestionWindow) -> u32 {
         if window.cwnd < window.ssthresh / 2 { self.slow_start_percent } else { self.avoidance_percent }
     }
 }
@@ -67,10 +67,10 @@ table! {
     pub struct RecoveryConfig {
         /// RACK: detect losses by time; needs sack and fast_retransmit
         #[source = "RFC 8985"]
-        rack: bool = by(read_setting_if_supported, sack && fast_retransmit, "sack and fast_retransmit");
+        rack: bool = by(read_if_supported, sack && fast_retransmit, "sack and fast_retransmit");
         /// Tail loss probe; needs sack
         #[source = "RFC 8985 §7"]
-        tlp: bool = by(read_setting_if_supported, sack, "sack");
+        tlp: bool = by(read_if_supported, sack, "sack");
         /// Added to RACK's reordering timer and to the probe timeout
         #[source = "Linux: two jiffies"]
         timer_slack as "recovery_slack": Span = or_in(Span::from_ms(2), TIMES);
@@ -105,12 +105,7 @@ table! {
 }
 
 /// A congestion control that sets a pacing rate needs pacing.
-fn read_pacing_setting(
-    t: &mut Table,
-    key: &'static str,
-    doc: &str,
-    control: &CongestionControlConfig,
-) -> bool {
+fn read_pacing(t: &mut Table, key: &'static str, doc: &str, control: &CongestionControlConfig) -> bool {
     let (paces, name) = (control.sets_pacing_rate(), control.name());
     let origin = if paces { Origin::Computed(format!("{name} sets a pacing rate")) } else { Origin::Default };
     let rule = "false; true for bbr, and for a plug-in that sets a pacing rate";
@@ -123,7 +118,7 @@ fn read_pacing_setting(
 }
 
 /// A mechanism that needs others: without them it is off if a stack enables it, and a warning if the file does.
-fn read_setting_if_supported(t: &mut Table, key: &'static str, doc: &str, able: bool, needs: &str) -> bool {
+fn read_if_supported(t: &mut Table, key: &'static str, doc: &str, able: bool, needs: &str) -> bool {
     let on = t.or(key, false, doc);
     let path = t.at(key);
     if on && !able && t.has(key) {

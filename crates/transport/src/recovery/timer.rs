@@ -14,27 +14,24 @@ use pauseframe_units::{Span, Time};
 
 impl Sender {
     /// Whether a probe may be armed: no sign of loss (Linux: Open or CWR).
-    fn may_arm_tail_loss_probe(&self, config: &TcpConfig) -> bool {
+    fn may_arm_tlp(&self, config: &TcpConfig) -> bool {
         config.recovery.tlp
             && self.sack
             && matches!(self.phase, RecoveryPhase::Open | RecoveryPhase::Cwr)
             && !self.probing
             && self.snd_una < self.snd_nxt
-            && self.scoreboard.sent_bytes_not_in_network() == 0
+            && self.scoreboard.bytes_not_in_network() == 0
     }
 
     /// RFC 8985 §7.2, at most `rto_at`.
-    fn tail_loss_probe_deadline(&self, now: Time, rto_at: Time, config: &TcpConfig) -> Time {
+    fn tlp_deadline(&self, now: Time, rto_at: Time, config: &TcpConfig) -> Time {
         let Some(srtt) = self.rtt.srtt() else { return rto_at };
-        let slack = if self.scoreboard.is_single_segment_in_flight() {
-            config.rto.min
-        } else {
-            config.recovery.timer_slack
-        };
-        config.rto.timer_expiry_by_clock(now, srtt * 2 + slack).min(rto_at)
+        let slack =
+            if self.scoreboard.is_single_segment() { config.rto.min } else { config.recovery.timer_slack };
+        config.rto.timer_expiry(now, srtt * 2 + slack).min(rto_at)
     }
 
-    fn set_timer_purpose(&mut self, kind: NonRtoTimerPurpose, at: Time) {
+    fn arm_timer(&mut self, kind: NonRtoTimerPurpose, at: Time) {
         self.rto_deadline = at;
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.special = Some((kind, at));
@@ -42,25 +39,25 @@ impl Sender {
     }
 
     /// The current purpose of the timer, if it is not the timeout. Setting the timer to another time ends the purpose.
-    fn current_timer_purpose(&self) -> Option<NonRtoTimerPurpose> {
+    fn timer_purpose(&self) -> Option<NonRtoTimerPurpose> {
         let (kind, at) = self.refined.as_deref()?.special?;
         (at == self.rto_deadline && at != Time::MAX).then_some(kind)
     }
 
     /// Sets the timer for the pacer or for host queue space, unless it waits for one of them until then already.
-    pub(crate) fn set_wakeup_timer(&mut self, at: Time) {
+    pub(crate) fn arm_wakeup(&mut self, at: Time) {
         if at < self.rto_deadline {
-            self.restore_timer_after_pacing_wait();
+            self.restore_timer();
             let deadline = self.rto_deadline;
             let Some(refined) = self.refined.as_deref_mut() else { return };
             refined.behind_pacing = (deadline, refined.special.take());
-            self.set_timer_purpose(NonRtoTimerPurpose::Pacing, at);
+            self.arm_timer(NonRtoTimerPurpose::Pacing, at);
         }
     }
 
     /// Restores the timer that the pacer replaced.
-    pub(crate) fn restore_timer_after_pacing_wait(&mut self) {
-        if self.current_timer_purpose() == Some(NonRtoTimerPurpose::Pacing)
+    pub(crate) fn restore_timer(&mut self) {
+        if self.timer_purpose() == Some(NonRtoTimerPurpose::Pacing)
             && let Some(refined) = self.refined.as_deref_mut()
         {
             (self.rto_deadline, refined.special) = refined.behind_pacing;
@@ -68,14 +65,14 @@ impl Sender {
     }
 
     /// The timeout's deadline, counted from the last transmission of the oldest segment (Linux `tcp_rearm_rto`).
-    fn rto_deadline_from_oldest_segment(&self, now: Time, config: &TcpConfig) -> Time {
-        let sent_at = self.scoreboard.first_segment_sent_at().unwrap_or(now);
-        self.rtt.rto_deadline_for_segment_sent_at(sent_at, now, &config.rto)
+    fn head_rto_deadline(&self, now: Time, config: &TcpConfig) -> Time {
+        let sent_at = self.scoreboard.head_sent_at().unwrap_or(now);
+        self.rtt.rto_deadline_since(sent_at, now, &config.rto)
     }
 
     /// Sets the timer after an ACK. `advanced`: it acknowledged new data, and the timer was restarted for it.
     /// `was`: what the timer stood for before.
-    pub(super) fn set_timer_after_ack(
+    pub(super) fn rearm_after_ack(
         &mut self,
         advanced: bool,
         wait: Option<Span>,
@@ -87,46 +84,37 @@ impl Sender {
             return;
         }
         if let Some(wait) = wait {
-            let at = config.rto.timer_expiry_by_clock(now, wait + config.recovery.timer_slack);
-            self.set_timer_purpose(
-                NonRtoTimerPurpose::Reordering,
-                at.min(self.rtt.rto_timer_deadline(now, &config.rto)),
-            );
-        } else if advanced && self.may_arm_tail_loss_probe(config) {
-            let at =
-                self.tail_loss_probe_deadline(now, self.rtt.rto_timer_deadline(now, &config.rto), config);
-            self.set_timer_purpose(NonRtoTimerPurpose::Probe, at);
-        } else if (advanced && was.is_some())
-            || self.current_timer_purpose() == Some(NonRtoTimerPurpose::Reordering)
+            let at = config.rto.timer_expiry(now, wait + config.recovery.timer_slack);
+            self.arm_timer(NonRtoTimerPurpose::Reordering, at.min(self.rtt.rto_deadline(now, &config.rto)));
+        } else if advanced && self.may_arm_tlp(config) {
+            let at = self.tlp_deadline(now, self.rtt.rto_deadline(now, &config.rto), config);
+            self.arm_timer(NonRtoTimerPurpose::Probe, at);
+        } else if (advanced && was.is_some()) || self.timer_purpose() == Some(NonRtoTimerPurpose::Reordering)
         {
-            self.rto_deadline = self.rto_deadline_from_oldest_segment(now, config);
+            self.rto_deadline = self.head_rto_deadline(now, config);
         }
     }
 
     /// Sets the timer after new data went out.
     #[inline]
-    pub(crate) fn set_timer_after_sending(&mut self, now: Time, config: &TcpConfig) {
-        if self.may_arm_tail_loss_probe(config) {
-            let at = self.tail_loss_probe_deadline(
-                now,
-                self.rto_deadline_from_oldest_segment(now, config),
-                config,
-            );
-            self.set_timer_purpose(NonRtoTimerPurpose::Probe, at);
+    pub(crate) fn schedule_tlp(&mut self, now: Time, config: &TcpConfig) {
+        if self.may_arm_tlp(config) {
+            let at = self.tlp_deadline(now, self.head_rto_deadline(now, config), config);
+            self.arm_timer(NonRtoTimerPurpose::Probe, at);
         }
     }
 
     /// Takes the purpose of the timer at the start of an ACK.
-    pub(super) fn take_timer_purpose_for_ack(&mut self) -> Option<NonRtoTimerPurpose> {
-        let was = self.current_timer_purpose();
+    pub(super) fn take_timer_purpose(&mut self) -> Option<NonRtoTimerPurpose> {
+        let was = self.timer_purpose();
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.special = None;
         }
         was
     }
 
-    /// Puts back what [`Self::take_timer_purpose_for_ack`] took, where the ACK did not move the timer.
-    pub(super) fn restore_timer_purpose_after_ack(&mut self, was: Option<NonRtoTimerPurpose>) {
+    /// Puts back what [`Self::take_timer_purpose`] took, where the ACK did not move the timer.
+    pub(super) fn restore_timer_purpose(&mut self, was: Option<NonRtoTimerPurpose>) {
         if let (Some(kind), Some(refined)) = (was, self.refined.as_deref_mut()) {
             refined.special = Some((kind, self.rto_deadline));
         }
@@ -139,27 +127,27 @@ impl Sender {
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> bool {
-        if self.current_timer_purpose() == Some(NonRtoTimerPurpose::Pacing) {
-            self.restore_timer_after_pacing_wait();
+        if self.timer_purpose() == Some(NonRtoTimerPurpose::Pacing) {
+            self.restore_timer();
             if now < self.rto_deadline {
                 return true;
             }
         }
-        let Some(kind) = self.take_timer_purpose_for_ack().filter(|_| self.snd_una < self.snd_nxt) else {
+        let Some(kind) = self.take_timer_purpose().filter(|_| self.snd_una < self.snd_nxt) else {
             return false;
         };
         match kind {
             NonRtoTimerPurpose::Pacing => {}
             NonRtoTimerPurpose::Probe => {
                 let Some(refined) = self.refined.as_deref_mut() else { return false };
-                self.rto_deadline = if refined.probe.request_tail_loss_probe() {
-                    self.rtt.rto_timer_deadline(now, &config.rto)
+                self.rto_deadline = if refined.probe.request() {
+                    self.rtt.rto_deadline(now, &config.rto)
                 } else {
-                    self.rto_deadline_from_oldest_segment(now, config)
+                    self.head_rto_deadline(now, config)
                 };
             }
             NonRtoTimerPurpose::Reordering => {
-                self.rto_deadline = self.rto_deadline_from_oldest_segment(now, config);
+                self.rto_deadline = self.head_rto_deadline(now, config);
                 self.on_reordering_timeout(now, config, stats);
             }
         }
@@ -175,7 +163,7 @@ impl Sender {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.delivery.loss = false;
         }
-        if !self.detect_losses_by_time(now, config).loss {
+        if !self.detect_losses(now, config).loss {
             return;
         }
         if self.phase != RecoveryPhase::Recovery {
@@ -187,7 +175,7 @@ impl Sender {
     }
 
     /// Ends the probe episode at a reduction or a timeout.
-    pub(super) fn end_tail_loss_probe(&mut self) {
+    pub(super) fn end_tlp(&mut self) {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.probe = TailLossProbe::default();
         }
@@ -206,10 +194,10 @@ mod tests {
         let mut sender = Sender::new(&config, 0);
         sender.rto_deadline = Time(9000);
         for (at, next) in [(500, 500), (300, 300), (400, 300)] {
-            sender.set_wakeup_timer(Time(at));
+            sender.arm_wakeup(Time(at));
             assert_eq!(sender.rto_deadline, Time(next));
         }
-        sender.restore_timer_after_pacing_wait();
-        assert_eq!((sender.rto_deadline, sender.current_timer_purpose()), (Time(9000), None));
+        sender.restore_timer();
+        assert_eq!((sender.rto_deadline, sender.timer_purpose()), (Time(9000), None));
     }
 }

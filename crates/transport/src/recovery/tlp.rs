@@ -14,40 +14,35 @@ pub(crate) struct TailLossProbe {
 
 impl TailLossProbe {
     /// Requests a probe. False: one is already in flight (§7.3: one at a time).
-    pub(super) fn request_tail_loss_probe(&mut self) -> bool {
+    pub(super) fn request(&mut self) -> bool {
         self.due = self.end.is_none();
         self.due
     }
 
     /// Takes the request: whether to send a probe now.
     #[inline]
-    pub(super) fn take_tail_loss_probe_request(&mut self) -> bool {
+    pub(super) fn take_request(&mut self) -> bool {
         std::mem::take(&mut self.due)
     }
 
     /// Records that it was sent, with `snd_nxt` after it. `repeated`: it was a retransmission.
-    pub(super) fn record_tail_loss_probe_sent(&mut self, snd_nxt: u64, repeated: bool) {
+    pub(super) fn record_sent(&mut self, snd_nxt: u64, repeated: bool) {
         (self.end, self.repeated) = (Some(snd_nxt), repeated);
     }
 
     /// Whether it is in flight and was a retransmission.
-    pub(super) fn has_retransmission_probe_in_flight(&self) -> bool {
+    pub(super) fn is_retransmission(&self) -> bool {
         self.repeated && self.end.is_some()
     }
 
     /// Whether it repeated the data that end at `end`.
-    pub(super) fn is_probe_of_segment_ending_at(&self, end: u64) -> bool {
+    pub(super) fn has_repeated(&self, end: u64) -> bool {
         self.repeated && self.end == Some(end)
     }
 
     /// §7.4: evaluates an ACK. True: the repeated segment had been lost, so the window must be reduced. `silent`: the ACK reports nothing else new;
     /// `dsack`: it reports the probe as a duplicate.
-    pub(super) fn does_ack_show_probe_repaired_loss(
-        &mut self,
-        snd_una: u64,
-        silent: bool,
-        dsack: bool,
-    ) -> bool {
+    pub(super) fn process_ack(&mut self, snd_una: u64, silent: bool, dsack: bool) -> bool {
         let Some(end) = self.end.filter(|end| snd_una >= *end) else { return false };
         if !self.repeated || dsack || (snd_una == end && silent) {
             // Nothing was lost: new data arrived, or both copies.

@@ -20,13 +20,13 @@ impl Sender {
         stats: &mut ConnectionStats,
     ) -> bool {
         if self.detour & REFINED != 0 {
-            return self.on_ack_with_refinements(segment, ece, now, config, stats);
+            return self.on_ack_refined(segment, ece, now, config, stats);
         }
         self.on_ack_specialized::<false>(segment, ece, now, config, stats)
     }
 
     #[cold]
-    fn on_ack_with_refinements(
+    fn on_ack_refined(
         &mut self,
         segment: &Segment,
         ece: bool,
@@ -35,7 +35,7 @@ impl Sender {
         stats: &mut ConnectionStats,
     ) -> bool {
         let valid = self.on_ack_specialized::<true>(segment, ece, now, config, stats);
-        self.continue_application_writes();
+        self.continue_writes();
         valid
     }
 
@@ -49,12 +49,12 @@ impl Sender {
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> bool {
-        let acked = i64::from(self.space.sequence_distance(segment.ack, self.snd_una));
+        let acked = i64::from(self.space.distance(segment.ack, self.snd_una));
         if acked <= 0 {
             if acked == 0 {
                 self.on_ack_without_progress::<REFINES>(segment, ece, now, config, stats);
             } else if REFINES && self.sack && matches!(segment.options, TcpOptions::Sack(_)) {
-                self.on_old_ack_with_sack(segment, ece, now, config, stats);
+                self.on_old_ack(segment, ece, now, config, stats);
             }
             return true;
         }
@@ -64,32 +64,29 @@ impl Sender {
         }
         let una = self.snd_una;
         if REFINES {
-            self.prepare_recovery_for_ack(una + acked, now);
+            self.prepare_for_ack(una + acked, now);
         }
         self.snd_una = una + acked;
         self.snd_wnd = segment.window.min(MAX_PEER_WINDOW);
         let mut rtt = Span::ZERO;
-        if let Some((oldest, newest)) = self.scoreboard.remove_acked_segments(una, self.snd_una) {
-            self.rtt.add_rtt_sample(now.saturating_since(oldest), &config.rto);
+        if let Some((oldest, newest)) = self.scoreboard.remove_acked(una, self.snd_una) {
+            self.rtt.add_sample(now.saturating_since(oldest), &config.rto);
             // As Linux (`ca_rtt_us`): the RTT for congestion control excludes the delay of the ACK.
             rtt = now.saturating_since(newest);
         }
         if REFINES && self.counts_duplicates() {
-            self.take_back_acked_duplicates(config);
+            self.remove_reno_sacks(config);
         }
         self.retries = 0;
         self.probing = false;
         self.probing_path = false;
         // RFC 6298 §5.2, §5.3.
-        self.rto_deadline = if self.snd_una == self.snd_nxt {
-            Time::MAX
-        } else {
-            self.rtt.rto_timer_deadline(now, &config.rto)
-        };
+        self.rto_deadline =
+            if self.snd_una == self.snd_nxt { Time::MAX } else { self.rtt.rto_deadline(now, &config.rto) };
         // As Linux: what SACK newly reports is delivered by this ACK too.
-        let sacked = if REFINES { self.on_sack_option(segment) } else { 0 };
+        let sacked = if REFINES { self.on_sack(segment) } else { 0 };
         let sample = AckSample {
-            acked: if REFINES { self.newly_delivered_amount(acked) } else { acked },
+            acked: if REFINES { self.newly_delivered(acked) } else { acked },
             ece,
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
@@ -105,11 +102,11 @@ impl Sender {
                 self.cc.increase_window(&mut self.window, &sample);
             }
         } else {
-            let news = if REFINES { sacked } else { self.on_sack_option(segment) };
-            self.process_ack_beyond_window_increase(segment, &sample, news, now, config, stats);
+            let news = if REFINES { sacked } else { self.on_sack(segment) };
+            self.on_ack_slow_path(segment, &sample, news, now, config, stats);
         }
         if self.snd_una == self.snd_end {
-            self.scoreboard.release_scoreboard_memory();
+            self.scoreboard.release_memory();
         }
         true
     }
@@ -131,10 +128,10 @@ impl Sender {
         }
         if self.snd_una == self.snd_nxt {
             if self.snd_nxt < self.snd_end {
-                self.on_ack_while_window_is_closed(now, config);
+                self.on_probe_ack(now, config);
             }
             if REFINES {
-                self.prepare_recovery_for_ack(self.snd_una, now);
+                self.prepare_for_ack(self.snd_una, now);
                 self.record_ack_without_progress(ece, now, config);
                 let kind = AckKind::without_progress(segment, changed);
                 self.process_sack_evidence(segment, kind, ece, now, config, stats);
@@ -155,9 +152,9 @@ impl Sender {
     #[cold]
     fn on_window_update(&mut self, window: u32, config: &TcpConfig) {
         let empty = config.sends_empty_probes();
-        let closed = if empty { !self.is_next_segment_in_window() } else { self.snd_wnd == 0 };
+        let closed = if empty { !self.is_window_open() } else { self.snd_wnd == 0 };
         self.snd_wnd = window;
-        let opened = closed && window > 0 && (!empty || self.is_next_segment_in_window());
+        let opened = closed && window > 0 && (!empty || self.is_window_open());
         if !opened {
             return;
         }
@@ -174,9 +171,7 @@ impl Sender {
     }
 
     /// Whether the peer's window holds the next segment, or nothing waits.
-    fn is_next_segment_in_window(&self) -> bool {
-        self.snd_una < self.snd_nxt
-            || self.snd_nxt == self.snd_end
-            || self.next_length_in_peer_window().is_some()
+    fn is_window_open(&self) -> bool {
+        self.snd_una < self.snd_nxt || self.snd_nxt == self.snd_end || self.next_sendable_len().is_some()
     }
 }

@@ -132,12 +132,12 @@ impl Sender {
             // Replaced by the peer's; without a handshake both ends have the same settings.
             snd_wnd: config.receive_window.min(MAX_PEER_WINDOW),
             dup_acks: 0,
-            space: SequenceSpace::sequence_space_after_syn(iss),
+            space: SequenceSpace::after_syn(iss),
             phase: RecoveryPhase::Open,
             sack: config.sack,
             fin: false,
             cwr_due: false,
-            detour: (if RecoveryRefinementState::is_any_refinement_enabled(config) { REFINED } else { 0 })
+            detour: (if RecoveryRefinementState::is_needed(config) { REFINED } else { 0 })
                 | if config.offload.tso > 0 { OFFLOADED } else { 0 },
             rescued: false,
             probing: false,
@@ -151,7 +151,7 @@ impl Sender {
             rtt: RttEstimator::new(&config.rto),
             cc: CongestionControl::new(&config.congestion_control),
             scoreboard: if config.recovery.count_packets {
-                Scoreboard::new_scoreboard_counting_packets(mss)
+                Scoreboard::counting_packets(mss)
             } else {
                 Scoreboard::default()
             },
@@ -167,8 +167,8 @@ impl Sender {
     }
 
     /// Discards data that were never sent.
-    pub(crate) fn discard_unsent_data(&mut self) {
-        self.cancel_unwritten_data();
+    pub(crate) fn discard_unsent(&mut self) {
+        self.cancel_unwritten();
         self.end_super_packet();
         self.snd_end = self.snd_nxt;
         self.probe_due = false;
@@ -192,10 +192,8 @@ impl Sender {
     }
 
     /// Bytes that the peer has yet to acknowledge.
-    pub(crate) fn bytes_not_yet_acked(&self) -> u64 {
-        self.end_of_data_before_fin()
-            .saturating_add(self.bytes_waiting_to_write())
-            .saturating_sub(self.snd_una)
+    pub(crate) fn unacked_bytes(&self) -> u64 {
+        self.data_end().saturating_add(self.unwritten_bytes()).saturating_sub(self.snd_una)
     }
 
     /// Whether all data are sent and acknowledged.
@@ -206,38 +204,38 @@ impl Sender {
 
     /// Whether a segment has PSH.
     #[inline]
-    pub(crate) fn take_push_flag(&mut self, what: OutgoingSegment) -> bool {
+    pub(crate) fn take_push(&mut self, what: OutgoingSegment) -> bool {
         let end = what.offset + u64::from(what.len);
-        let forced = self.uses_super_packets() && self.is_last_frame_of_super_packet(end);
+        let forced = self.uses_super_packets() && self.is_last_frame(end);
         let written = match self.refined.as_deref_mut().and_then(|refined| refined.writer.as_deref_mut()) {
-            None => self.is_send_buffer_empty_after(end),
+            None => self.empties_buffer(end),
             Some(writer) if what.kind == SegmentKindForEcn::Retransmission => {
                 writer.has_push_mark(what.offset, what.len)
             }
-            Some(writer) => writer.take_push_mark_before(end),
+            Some(writer) => writer.take_push_before(end),
         };
         written || forced
     }
 
     /// Whether the send buffer empties with the byte before `end`.
     #[inline]
-    pub(crate) fn is_send_buffer_empty_after(&self, end: u64) -> bool {
-        end >= self.end_of_data_before_fin()
+    pub(crate) fn empties_buffer(&self, end: u64) -> bool {
+        end >= self.data_end()
     }
 
     /// End of the data, without the FIN.
     #[inline]
-    pub(crate) fn end_of_data_before_fin(&self) -> u64 {
+    pub(crate) fn data_end(&self) -> u64 {
         self.snd_end - u64::from(self.fin)
     }
 
     /// Whether all data of the application have been sent.
     pub(crate) fn is_all_sent(&self) -> bool {
-        self.snd_nxt == self.snd_end && self.bytes_waiting_to_write() == 0
+        self.snd_nxt == self.snd_end && self.unwritten_bytes() == 0
     }
 
     /// The length of the next new segment, if there is one and the peer's window holds it.
-    pub(crate) fn next_length_in_peer_window(&self) -> Option<u64> {
+    pub(crate) fn next_sendable_len(&self) -> Option<u64> {
         let len = (self.snd_end - self.snd_nxt).min(u64::from(self.window.mss));
         let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         (len > 0 && len <= room).then_some(len)
@@ -252,15 +250,15 @@ impl Sender {
     /// remains a separate setting.
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {
-        self.pipe_from_flight_size(self.scoreboard.window_space_of_flight(self.flight_size()))
+        self.pipe_of(self.scoreboard.flight_space(self.flight_size()))
     }
 
     #[inline]
-    fn pipe_from_flight_size(&self, flight: u64) -> u64 {
+    fn pipe_of(&self, flight: u64) -> u64 {
         let absent = match self.phase {
             RecoveryPhase::Open | RecoveryPhase::Cwr => self.inflation,
             RecoveryPhase::Recovery | RecoveryPhase::Loss => {
-                self.inflation + self.scoreboard.sent_bytes_not_in_network()
+                self.inflation + self.scoreboard.bytes_not_in_network()
             }
         };
         flight.saturating_sub(absent)
@@ -286,7 +284,7 @@ impl Sender {
     }
 
     /// Whether the next retransmission does not wait for room in the window.
-    pub(crate) fn must_retransmit_immediately(&self) -> bool {
+    pub(crate) fn must_retransmit(&self) -> bool {
         self.detour & MUST_RETRANSMIT != 0
     }
 
@@ -297,7 +295,7 @@ impl Sender {
     }
 
     /// Records that data are sent now.
-    pub(crate) fn record_super_packet_sent(&mut self, now: Time) {
+    pub(crate) fn record_sent(&mut self, now: Time) {
         self.last_sent = now;
     }
 }

@@ -15,76 +15,72 @@ const MAX_PAUSE_TO_DEFER: Span = Span::from_ms(1);
 const MAX_ACK_WAIT_TO_DEFER: Span = Span::from_ms(1);
 
 impl Sender {
-    fn super_packet_state(&self) -> Option<&SuperPacketState> {
+    fn super_packets(&self) -> Option<&SuperPacketState> {
         self.refined.as_deref()?.supers.as_deref()
     }
 
-    fn super_packet_state_mut(&mut self) -> Option<&mut SuperPacketState> {
+    fn super_packets_mut(&mut self) -> Option<&mut SuperPacketState> {
         self.refined.as_deref_mut()?.supers.as_deref_mut()
     }
 
     /// Whether frames of a super-packet are still to be sent: no other frame goes between them.
-    pub(crate) fn is_super_packet_partly_sent(&self) -> bool {
-        self.super_packet_state().is_some_and(|supers| self.snd_nxt < supers.current_end)
+    pub(crate) fn is_mid_super_packet(&self) -> bool {
+        self.super_packets().is_some_and(|supers| self.snd_nxt < supers.current_end)
     }
 
     /// End of the data that leave now: those of the current super-packet, or all that were sent.
-    pub(crate) fn end_of_departing_data(&self) -> u64 {
-        self.super_packet_state().map_or(0, |supers| supers.current_end).max(self.snd_nxt)
+    pub(crate) fn departing_end(&self) -> u64 {
+        self.super_packets().map_or(0, |supers| supers.current_end).max(self.snd_nxt)
     }
 
     /// Ends the current super-packet; its unsent part remains unsent data.
     pub(super) fn end_super_packet(&mut self) {
         let nxt = self.snd_nxt;
-        if let Some(supers) = self.super_packet_state_mut() {
-            supers.truncate_current_super_packet(nxt);
+        if let Some(supers) = self.super_packets_mut() {
+            supers.truncate(nxt);
         }
     }
 
     /// The waiting `sk_buff`s.
     fn update_waiting_skbs(&mut self) -> Option<WaitingSkbs> {
-        let (nxt, end) = (self.snd_nxt, self.end_of_data_before_fin());
+        let (nxt, end) = (self.snd_nxt, self.data_end());
         let (mss, window) = (u64::from(self.window.mss), u64::from(self.snd_wnd));
-        Some(self.super_packet_state_mut()?.update_waiting_skbs(nxt, end, mss, window))
+        Some(self.super_packets_mut()?.update_waiting_skbs(nxt, end, mss, window))
     }
 
     /// Bytes in the last waiting `sk_buff`, and in a full one, and whether the last is the first; for the writer.
-    pub(super) fn last_waiting_skb_bytes(&mut self) -> Option<(u64, u64, bool)> {
+    pub(super) fn last_waiting_skb(&mut self) -> Option<(u64, u64, bool)> {
         let WaitingSkbs { first_end, end, goal, last } = self.update_waiting_skbs()?;
         Some((last, goal, first_end == end))
     }
 
     /// The `sk_buff`s that hold data, in flight or waiting.
-    pub(super) fn count_skbs_with_data(&mut self) -> Option<u64> {
+    pub(super) fn count_skbs(&mut self) -> Option<u64> {
         let una = self.snd_una;
         self.update_waiting_skbs()?;
-        let supers = self.super_packet_state_mut()?;
-        Some(supers.count_super_packets_in_flight(una) + supers.waiting_skb_count())
+        let supers = self.super_packets_mut()?;
+        Some(supers.count_in_flight(una) + supers.waiting_skb_count())
     }
 
     /// Records that new data were sent.
-    pub(crate) fn record_super_packet_data_sent(&mut self) {
+    pub(crate) fn record_frame_sent(&mut self) {
         let nxt = self.snd_nxt;
-        if let Some(supers) = self.super_packet_state_mut() {
-            supers.record_super_packet_sent(nxt);
+        if let Some(supers) = self.super_packets_mut() {
+            supers.record_sent(nxt);
         }
     }
 
     /// Whether the frame that ends with the byte before `end` is the last of several.
     #[cold]
-    pub(super) fn is_last_frame_of_super_packet(&self, end: u64) -> bool {
-        self.super_packet_state().is_some_and(|supers| supers.super_packet_end_has_push(end))
+    pub(super) fn is_last_frame(&self, end: u64) -> bool {
+        self.super_packets().is_some_and(|supers| supers.has_push_at(end))
     }
 
     /// The next segment of the current super-packet, or of a new one if it may leave now. Requires data to send.
     #[cold]
-    pub(crate) fn next_frame_of_super_packet(
-        &mut self,
-        now: Time,
-        config: &TcpConfig,
-    ) -> Option<OutgoingSegment> {
+    pub(crate) fn next_frame(&mut self, now: Time, config: &TcpConfig) -> Option<OutgoingSegment> {
         let mss = u64::from(self.window.mss);
-        let supers = self.super_packet_state()?;
+        let supers = self.super_packets()?;
         let (leaving, began) = (supers.current_end, supers.began);
         if self.snd_nxt < leaving {
             let len = (leaving - self.snd_nxt).min(mss);
@@ -97,31 +93,25 @@ impl Sender {
             ));
         }
         let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
-        let (flight, pipe) = (self.scoreboard.window_space_of_flight(self.flight_size()), self.pipe());
+        let (flight, pipe) = (self.scoreboard.flight_space(self.flight_size()), self.pipe());
         let (in_flight, cwnd) = (pipe.div_ceil(mss), (self.window.cwnd / mss).max(1));
         if in_flight >= cwnd {
             self.record_window_usage(true, flight);
             return None;
         }
         if (self.snd_end - self.snd_nxt).min(mss) > room {
-            return self.next_segment_in_small_window(room, now, config);
+            return self.next_in_small_window(room, now, config);
         }
         let len = self.next_super_packet_size(room, in_flight, cwnd, now, config)?;
-        let single = self
-            .super_packet_state()
-            .is_none_or(|supers| supers.is_at_most_one_super_packet_in_flight(self.snd_una));
-        if self.set_timer_if_small_queue_full(len, single, now, config) {
+        let single = self.super_packets().is_none_or(|supers| supers.is_empty_or_single(self.snd_una));
+        if self.wait_for_small_queue(len, single, now, config) {
             return None;
         }
         let mut end = self.snd_nxt + len;
-        if self.fin && end == self.end_of_data_before_fin() {
+        if self.fin && end == self.data_end() {
             end = self.snd_end;
         }
-        self.super_packet_state_mut()?.begin_super_packet(
-            end,
-            len > mss && config.is_mechanism_enabled(Mechanism::TsoPush),
-            now,
-        );
+        self.super_packets_mut()?.begin(end, len > mss && config.is_enabled(Mechanism::TsoPush), now);
         Some(self.transmit_new_segment::<true>(
             (end - self.snd_nxt).min(mss),
             SegmentKindForEcn::New,
@@ -149,20 +139,17 @@ impl Sender {
         if waiting <= mss {
             return Some(waiting);
         }
-        let most = self.max_super_packet_segments(config);
+        let most = self.max_tso_segments(config);
         let cong_win = (cwnd - in_flight) * mss;
-        let may_wait = config.is_mechanism_enabled(Mechanism::TsoDefer) && !is_pushed;
-        if may_wait
-            && self.should_defer_super_packet(waiting, first_end == end, [cong_win, room, most * mss], now)
-        {
+        let may_wait = config.is_enabled(Mechanism::TsoDefer) && !is_pushed;
+        if may_wait && self.should_defer(waiting, first_end == end, [cong_win, room, most * mss], now) {
             if cong_win < room && cong_win <= waiting {
-                self.record_window_usage(true, self.scoreboard.window_space_of_flight(self.flight_size()));
+                self.record_window_usage(true, self.scoreboard.flight_space(self.flight_size()));
             }
             return None;
         }
         // `tcp_cwnd_test`: at most half of cwnd, so that two super-packets are in flight. `tcp_mss_split_point`: whole segments.
-        let half =
-            if config.is_mechanism_enabled(Mechanism::TsoHalfWindow) { (cwnd / 2).max(1) } else { cwnd };
+        let half = if config.is_enabled(Mechanism::TsoHalfWindow) { (cwnd / 2).max(1) } else { cwnd };
         let quota = half.min(cwnd - in_flight);
         let allowed = quota.min(most) * mss;
         let needed = waiting.min(room);
@@ -178,7 +165,7 @@ impl Sender {
 
     /// `tcp_tso_should_defer`: whether the windows allow only a small super-packet, and an ACK that will open them is expected soon. `waiting`: bytes
     /// of the `sk_buff`; `last`: no other waits behind it.
-    fn should_defer_super_packet(
+    fn should_defer(
         &self,
         waiting: u64,
         last: bool,
@@ -195,7 +182,7 @@ impl Sender {
         if limit >= full || (!last && limit >= waiting) || limit >= enough {
             return false;
         }
-        let Some(head) = self.scoreboard.first_segment_sent_at() else { return false };
+        let Some(head) = self.scoreboard.head_sent_at() else { return false };
         let srtt = self.rtt.srtt().unwrap_or(Span::ZERO);
         if head.saturating_add(srtt).saturating_since(now) > (srtt / 2).min(MAX_ACK_WAIT_TO_DEFER) {
             // The next ACK is probably far away.
@@ -205,10 +192,10 @@ impl Sender {
     }
 
     /// Maximum number of segments of a super-packet.
-    fn max_super_packet_segments(&self, config: &TcpConfig) -> u64 {
-        let Some(supers) = self.super_packet_state() else { return 1 };
+    fn max_tso_segments(&self, config: &TcpConfig) -> u64 {
+        let Some(supers) = self.super_packets() else { return 1 };
         let least_rtt = self.refined.as_ref().map_or(Span::ZERO, |refined| refined.min_rtt());
-        let rate = self.pacing_rate(config).filter(|_| config.is_mechanism_enabled(Mechanism::TsoAutosize));
-        supers.autosize_super_packet(rate, least_rtt, u64::from(self.window.mss))
+        let rate = self.pacing_rate(config).filter(|_| config.is_enabled(Mechanism::TsoAutosize));
+        supers.autosize(rate, least_rtt, u64::from(self.window.mss))
     }
 }

@@ -40,7 +40,7 @@ fn established(config: TcpConfig) -> ([Connection; 2], Time) {
 fn leaving(connection: &mut Connection, now: Time) -> Vec<i64> {
     let mut seen = Vec::new();
     while let Some((segment, _)) = connection.poll_transmit(now) {
-        let sign = if segment.flags.contains_flags(TcpFlags::PSH) { -1 } else { 1 };
+        let sign = if segment.flags.contains(TcpFlags::PSH) { -1 } else { 1 };
         seen.push(sign * i64::from(segment.len));
     }
     seen
@@ -67,9 +67,9 @@ fn a_lone_full_segment_is_never_deferred() {
         [(1000, after, 1), (2000, after, 0), (999, after, 1), (2000, Span::from_us(400), 1)]
     {
         let (mut ends, now) = established(linux());
-        ends[0].send_application_data(9000, now);
+        ends[0].write(9000, now);
         assert_eq!(leaving(&mut ends[0], now).len(), 9);
-        ends[0].send_application_data(written, now + wait);
+        ends[0].write(written, now + wait);
         assert_eq!(leaving(&mut ends[0], now + wait).len(), sent, "{written} {wait}");
     }
 }
@@ -82,10 +82,10 @@ fn only_the_window_defers_data_before_a_fin() {
     for (in_flight, closes, sent) in [(7000, false, 0), (7000, true, 2000), (8000, true, 0), (9000, true, 0)]
     {
         let (mut ends, begin) = established(TcpConfig { fin: true, ..linux() });
-        ends[0].send_application_data(in_flight, begin);
+        ends[0].write(in_flight, begin);
         assert_eq!(leaving(&mut ends[0], begin).len() as u64, in_flight / 1000);
         let now = begin + now_after;
-        ends[0].send_application_data(2000, now);
+        ends[0].write(2000, now);
         if closes {
             ends[0].close(now);
         }
@@ -101,15 +101,15 @@ fn data_wait_for_the_ack_of_a_retransmission_too() {
     let mut left = Vec::new();
     for probes in [true, false] {
         let (mut ends, begin) = established(linux());
-        ends[0].send_application_data(9000, begin);
+        ends[0].write(9000, begin);
         assert_eq!(leaving(&mut ends[0], begin).len(), 9);
-        let now = ends[0].next_timer_deadline().expect("a probe is due");
+        let now = ends[0].deadline().expect("a probe is due");
         assert!(now >= begin + ROUND_TRIP * 2, "{now}");
         if probes {
             ends[0].on_timeout(now);
             assert_eq!(leaving(&mut ends[0], now), [-1000]);
         }
-        ends[0].send_application_data(2000, now);
+        ends[0].write(2000, now);
         left.push(leaving(&mut ends[0], now));
     }
     assert_eq!(left, [vec![], vec![1000]]);
@@ -120,7 +120,7 @@ fn data_wait_for_the_ack_of_a_retransmission_too() {
 #[test]
 fn a_write_sends_only_what_its_windows_allow() {
     let (mut ends, begin) = established(TcpConfig { send_buffer: SendBuffer::Linux, ..linux() });
-    ends[0].send_application_data(200_000, begin);
+    ends[0].write(200_000, begin);
     for _ in 0..9 {
         ends[0].poll_transmit(begin).expect("a window of ten segments");
     }
@@ -136,7 +136,7 @@ fn a_write_sends_only_what_its_windows_allow() {
 fn the_buffer_expands_between_two_super_packets() {
     let offload = OffloadConfig { tso: 10_000, ..OffloadConfig::NONE };
     let (mut ends, begin) = established(TcpConfig { send_buffer: SendBuffer::Linux, offload, ..linux() });
-    ends[0].send_application_data(1_000_000, begin);
+    ends[0].write(1_000_000, begin);
     assert_eq!(leaving(&mut ends[0], begin).len(), 10);
     let written = ends[0].sender.snd_end;
     let ack = ack_of(&ends, 8000);
@@ -151,14 +151,14 @@ fn the_buffer_expands_between_two_super_packets() {
 fn the_buffer_of_a_writer_that_does_not_wait_stays() {
     let offload = OffloadConfig { tso: 10_000, ..OffloadConfig::NONE };
     let (mut ends, begin) = established(TcpConfig { send_buffer: SendBuffer::Linux, offload, ..linux() });
-    ends[0].send_application_data(10_000, begin);
+    ends[0].write(10_000, begin);
     assert_eq!(leaving(&mut ends[0], begin).len(), 10);
     let (ack, now) = (ack_of(&ends, 10_000), begin + ROUND_TRIP);
     ends[0].on_segment(&ack, EcnCodepoint::NotEct, now);
-    ends[0].send_application_data(20_000, now);
+    ends[0].write(20_000, now);
     assert_eq!(leaving(&mut ends[0], now).len(), 20);
     assert!(!ends[0].sender.is_writer_waiting());
-    ends[0].send_application_data(1_000_000, now);
+    ends[0].write(1_000_000, now);
     assert!(leaving(&mut ends[0], now).is_empty() && ends[0].sender.is_writer_waiting());
     assert_eq!(ends[0].sender.snd_end - ends[0].sender.snd_una, 50_000);
 }
@@ -170,7 +170,7 @@ fn a_writer_that_has_written_everything_does_not_wait() {
         let config = TcpConfig { send_buffer: SendBuffer::Linux, offload, ..linux() };
         let (mut ends, now) = established(config);
         for written in [1500, 3000] {
-            ends[0].send_application_data(1500, now);
+            ends[0].write(1500, now);
             assert!(!ends[0].sender.is_writer_waiting());
             assert_eq!(ends[0].sender.snd_end, written, "{offload:?}");
         }
@@ -204,10 +204,10 @@ fn the_tail_of_a_super_packet_waits_behind_a_small_segment() {
     ] {
         let (mut ends, now) = established(TcpConfig { small_segments, ..linux() });
         if first > 0 {
-            ends[0].send_application_data(first, now);
+            ends[0].write(first, now);
             assert_eq!(leaving(&mut ends[0], now), [-(first as i64)]);
         }
-        ends[0].send_application_data(2500, now);
+        ends[0].write(2500, now);
         assert_eq!(leaving(&mut ends[0], now), expected, "{small_segments:?} {first}");
     }
 }
@@ -226,10 +226,10 @@ fn a_window_that_opens_ends_the_back_off_of_probes() {
         };
         let [closed, opened] = [answer(0), answer(window)];
         ends[0].on_segment(&closed, EcnCodepoint::NotEct, now);
-        ends[0].send_application_data(5000, now);
+        ends[0].write(5000, now);
         assert_eq!(leaving(&mut ends[0], now), [0i64; 0]);
         for probe in 1..=2 {
-            now = ends[0].next_timer_deadline().expect("it probes");
+            now = ends[0].deadline().expect("it probes");
             ends[0].on_timeout(now);
             assert_eq!((leaving(&mut ends[0], now), ends[0].sender.rtt.backoff()), (vec![0], probe));
             ends[0].on_segment(&closed, EcnCodepoint::NotEct, now);
@@ -246,11 +246,11 @@ fn a_window_that_opens_leaves_the_back_off_of_timeouts() {
     let (mut ends, begin) = established(TcpConfig { offload: OffloadConfig::NONE, ..linux() });
     let [narrow, wide] = [3000, 9000].map(|window| Segment { window, ..ack_of(&ends, 0) });
     ends[0].on_segment(&narrow, EcnCodepoint::NotEct, begin);
-    ends[0].send_application_data(9000, begin);
+    ends[0].write(9000, begin);
     assert_eq!(leaving(&mut ends[0], begin), [1000; 3]);
     let mut now = begin;
     while ends[0].sender.rtt.backoff() == 0 {
-        now = ends[0].next_timer_deadline().expect("probes, then a timeout");
+        now = ends[0].deadline().expect("probes, then a timeout");
         ends[0].on_timeout(now);
         leaving(&mut ends[0], now);
     }
@@ -269,14 +269,14 @@ fn the_room_of_a_buffer_makes_the_writer_wait() {
             offload: OffloadConfig::NONE,
             ..linux()
         });
-        ends[0].send_application_data(before, now);
-        let (queued, room) = ends[0].sender.send_buffer_usage_and_room();
+        ends[0].write(before, now);
+        let (queued, room) = ends[0].sender.buffer_usage_and_room();
         // 27 segments of 1768 bytes are the first that fill it.
         assert_eq!((queued, room), (before / 1000 * 1768, 28_000 - before));
-        ends[0].send_application_data(room - short, now);
+        ends[0].write(room - short, now);
         assert_eq!(ends[0].sender.is_writer_waiting(), waits, "{before} {short}");
         if waits {
-            assert_eq!(ends[0].sender.send_buffer_usage_and_room().1, 0);
+            assert_eq!(ends[0].sender.buffer_usage_and_room().1, 0);
         }
     }
 }
@@ -296,11 +296,11 @@ fn the_writer_continues_when_a_third_of_the_buffer_is_free() {
             recovery: RecoveryConfig::PLAIN,
             ..linux()
         });
-        ends[0].send_application_data(100_000, now);
+        ends[0].write(100_000, now);
         let sender = &mut ends[0].sender;
         assert_eq!((sender.snd_end, sender.is_writer_waiting()), (2 * 1233, true));
         (sender.snd_una, sender.snd_nxt) = (1233, 1233);
-        sender.continue_application_writes();
+        sender.continue_writes();
         assert_eq!(sender.snd_end > 2 * 1233, continues, "{max}");
     }
 }
@@ -314,7 +314,7 @@ fn only_a_send_buffer_limits_the_writer() {
         (SendBuffer::Linux, AtOnce, true),
     ] {
         let (mut ends, now) = established(TcpConfig { send_buffer, small_segments, ..linux() });
-        ends[0].send_application_data(1 << 30, now);
+        ends[0].write(1 << 30, now);
         leaving(&mut ends[0], now);
         let waits = ends[0].sender.is_writer_waiting();
         assert_eq!((ends[0].config.limits_writer(), waits), (limits, limits), "{send_buffer:?}");
@@ -328,7 +328,7 @@ fn a_round_trip_of_zero_gives_no_rate() {
     for (rtt, rate) in [(Span::ZERO, None), (ROUND_TRIP, Some(20_000_000))] {
         let mut sender = Sender::new(&config, 1);
         assert_eq!((sender.pacing_rate(&config), sender.small_queue_share(&config)), (None, u64::MAX));
-        sender.rtt.add_rtt_sample(rtt, &config.rto);
+        sender.rtt.add_sample(rtt, &config.rto);
         assert_eq!(sender.cc.pacing_rate(), None);
         // Twice the window in a round trip in slow start.
         assert_eq!(sender.pacing_rate(&config), rate);
@@ -341,13 +341,13 @@ fn a_round_trip_of_zero_gives_no_rate() {
 fn a_super_packet_is_sent_to_its_end_or_discarded() {
     let (mut ends, now) = established(linux());
     let end = &mut ends[0];
-    end.send_application_data(9000, now);
+    end.write(9000, now);
     for _ in 0..3 {
         assert_eq!(end.poll_transmit(now).map(|(segment, _)| segment.len), Some(1000));
-        assert!(end.is_super_packet_partly_sent());
+        assert!(end.is_mid_super_packet());
     }
-    end.sender.discard_unsent_data();
-    assert!(!end.is_super_packet_partly_sent());
+    end.sender.discard_unsent();
+    assert!(!end.is_mid_super_packet());
     assert!(leaving(end, now).is_empty());
 }
 
@@ -372,11 +372,11 @@ fn a_full_buffer_pushes_what_the_window_of_the_peer_holds_back() {
             ..linux()
         });
         let [first, second] = [1000, 11_000].map(|end| ack_of(&ends, end));
-        ends[0].send_application_data(1000, begin);
+        ends[0].write(1000, begin);
         assert_eq!(leaving(&mut ends[0], begin), [-1000]);
         let now = begin + ROUND_TRIP;
         ends[0].on_segment(&Segment { window, ..first }, EcnCodepoint::NotEct, now);
-        ends[0].send_application_data(1_000_000, now);
+        ends[0].write(1_000_000, now);
         let written = (ends[0].sender.snd_end - ends[0].sender.snd_una) as usize / 1000;
         let mut seen = leaving(&mut ends[0], now);
         ends[0].on_segment(&second, EcnCodepoint::NotEct, now + ROUND_TRIP);
@@ -391,12 +391,12 @@ fn a_full_buffer_pushes_what_the_window_of_the_peer_holds_back() {
 fn a_corked_rest_waits_behind_data_in_flight() {
     for (more, expected) in [(0, &[-500][..]), (1000, &[1000])] {
         let (mut ends, begin) = established(TcpConfig { small_segments: SmallSegments::Cork, ..linux() });
-        ends[0].send_application_data(500, begin);
+        ends[0].write(500, begin);
         assert!(leaving(&mut ends[0], begin).is_empty());
-        let now = ends[0].next_timer_deadline().expect("the rest waits for it");
+        let now = ends[0].deadline().expect("the rest waits for it");
         ends[0].on_timeout(now);
         if more > 0 {
-            ends[0].send_application_data(more, now);
+            ends[0].write(more, now);
         }
         assert_eq!(leaving(&mut ends[0], now), expected, "{more}");
     }
@@ -408,17 +408,17 @@ fn nothing_is_written_before_the_handshake_and_a_fin_comes_last() {
     let config =
         TcpConfig { send_buffer: SendBuffer::Linux, fin: true, offload: OffloadConfig::NONE, ..linux() };
     let mut opening = Connection::open(Arc::new(config.clone()), 1, 0, Time::ZERO);
-    opening.send_application_data(1_000_000, Time::ZERO);
-    assert_eq!((opening.sender.snd_end, opening.sender.bytes_waiting_to_write()), (0, 1_000_000));
+    opening.write(1_000_000, Time::ZERO);
+    assert_eq!((opening.sender.snd_end, opening.sender.unwritten_bytes()), (0, 1_000_000));
     assert!(!opening.sender.is_writer_waiting());
 
     let (mut ends, mut now) = established(config);
-    ends[0].send_application_data(100_000, now);
+    ends[0].write(100_000, now);
     ends[0].close(now);
     let (mut sent, mut has_fin) = (0, false);
     while !has_fin {
         while let Some((segment, _)) = ends[0].poll_transmit(now) {
-            (sent, has_fin) = (sent + segment.len, segment.flags.contains_flags(TcpFlags::FIN));
+            (sent, has_fin) = (sent + segment.len, segment.flags.contains(TcpFlags::FIN));
         }
         now += ROUND_TRIP;
         let ack = ack_of(&ends, sent);

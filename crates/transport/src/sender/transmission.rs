@@ -19,52 +19,50 @@ use pauseframe_units::{Span, Time};
 const MIN_PROBE_INTERVAL: Span = Span::from_ms(200);
 
 impl Sender {
-    /// Whether the next segment is not simply a new one ([`Self::next_new_segment`]) but comes from [`Self::next_segment_on_slow_path`].
+    /// Whether the next segment is not simply a new one ([`Self::next_new_segment`]) but comes from [`Self::next_on_slow_path`].
     #[inline]
-    pub(crate) fn needs_transmission_slow_path(&self) -> bool {
+    pub(crate) fn needs_slow_path(&self) -> bool {
         self.detour != 0 || matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
     }
 
     /// The next data segment, if one may be sent now.
     #[cold]
-    pub(crate) fn next_segment_on_slow_path(
+    pub(crate) fn next_on_slow_path(
         &mut self,
         now: Time,
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> Option<OutgoingSegment> {
         if self.detour & REFINED != 0 {
-            return self.next_segment_with_refinements(now, config, stats);
+            return self.next_refined_segment(now, config, stats);
         }
-        self.next_segment_in_recovery(now, config, stats)
+        self.next_in_recovery(now, config, stats)
     }
 
-    /// The next segment without the refinements of [`Self::next_segment_with_refinements`].
+    /// The next segment without the refinements of [`Self::next_refined_segment`].
     #[inline]
-    pub(crate) fn next_segment_without_refinements(
+    pub(crate) fn next_plain_segment(
         &mut self,
         now: Time,
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> Option<OutgoingSegment> {
-        if self.must_retransmit_immediately()
-            || matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
-        {
-            return self.next_segment_in_recovery(now, config, stats);
+        if self.must_retransmit() || matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss) {
+            return self.next_in_recovery(now, config, stats);
         }
         self.next_new_segment(now, config)
     }
 
     /// The flight size as it counts in the window.
     #[inline]
-    fn flight_size_in_window_units<const PACKETS: bool>(&self) -> u64 {
+    fn flight_space<const PACKETS: bool>(&self) -> u64 {
         let bytes = self.flight_size();
-        if PACKETS { self.scoreboard.window_space_of_flight(bytes) } else { bytes }
+        if PACKETS { self.scoreboard.flight_space(bytes) } else { bytes }
     }
 
     #[inline]
-    fn window_space_of_length<const PACKETS: bool>(&self, len: u64) -> u64 {
-        if PACKETS { self.scoreboard.window_space_of_segment(len) } else { len }
+    fn segment_space<const PACKETS: bool>(&self, len: u64) -> u64 {
+        if PACKETS { self.scoreboard.segment_space(len) } else { len }
     }
 
     /// A new segment, if the windows have room.
@@ -89,19 +87,19 @@ impl Sender {
             return self.delay_small_segment(len, now, config);
         }
         if PACKETS && self.uses_super_packets() {
-            return self.next_frame_of_super_packet(now, config);
+            return self.next_frame(now, config);
         }
-        let flight = self.flight_size_in_window_units::<PACKETS>();
-        let pipe = self.pipe_from_flight_size(flight);
-        if pipe + self.window_space_of_length::<PACKETS>(len) > self.window.cwnd && pipe > 0 {
+        let flight = self.flight_space::<PACKETS>();
+        let pipe = self.pipe_of(flight);
+        if pipe + self.segment_space::<PACKETS>(len) > self.window.cwnd && pipe > 0 {
             self.record_window_usage(true, flight);
             return None;
         }
         let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         if len > room {
-            return self.next_segment_in_small_window(room, now, config);
+            return self.next_in_small_window(room, now, config);
         }
-        if PACKETS && self.set_timer_if_small_queue_full(len, self.scoreboard.len() < 2, now, config) {
+        if PACKETS && self.wait_for_small_queue(len, self.scoreboard.len() < 2, now, config) {
             return None;
         }
         Some(self.transmit_new_segment::<PACKETS>(len, SegmentKindForEcn::New, pipe, now, config))
@@ -119,16 +117,16 @@ impl Sender {
     ) -> OutgoingSegment {
         let offset = self.snd_nxt;
         if self.snd_una == offset && offset > 0 {
-            self.cc.on_restart_after_idle(now.saturating_since(self.last_sent));
+            self.cc.on_idle_restart(now.saturating_since(self.last_sent));
         }
         self.last_sent = now;
         self.snd_nxt += len;
-        self.scoreboard.record_new_data_sent(self.snd_nxt, now);
+        self.scoreboard.record_sent(self.snd_nxt, now);
         if self.rto_deadline == Time::MAX {
-            self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
+            self.rto_deadline = self.rtt.rto_deadline(now, &config.rto);
         }
-        let pipe = pipe + self.window_space_of_length::<PACKETS>(len);
-        let flight = self.flight_size_in_window_units::<PACKETS>();
+        let pipe = pipe + self.segment_space::<PACKETS>(len);
+        let flight = self.flight_space::<PACKETS>();
         self.record_window_usage(pipe + u64::from(self.window.mss) > self.window.cwnd, flight);
         OutgoingSegment { offset, len: len as u32, kind }
     }
@@ -144,14 +142,14 @@ impl Sender {
             return Some(self.transmit_new_segment::<true>(len, SegmentKindForEcn::New, 0, now, config));
         }
         if self.rto_deadline == Time::MAX {
-            self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
+            self.rto_deadline = self.rtt.rto_deadline(now, &config.rto);
         }
         None
     }
 
     /// The peer's window holds less than a segment: `room` bytes.
     #[cold]
-    pub(crate) fn next_segment_in_small_window(
+    pub(crate) fn next_in_small_window(
         &mut self,
         room: u64,
         now: Time,
@@ -161,7 +159,7 @@ impl Sender {
             return None;
         }
         if config.sends_empty_probes() {
-            return self.next_linux_window_probe(room, now, config);
+            return self.next_linux_probe(room, now, config);
         }
         if room > 0 {
             return Some(self.transmit_new_segment::<true>(room, SegmentKindForEcn::New, 0, now, config));
@@ -180,18 +178,13 @@ impl Sender {
         }
         if self.rto_deadline == Time::MAX {
             // The persist timer.
-            self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
+            self.rto_deadline = self.rtt.rto_deadline(now, &config.rto);
         }
         None
     }
 
     /// `tcp_write_wakeup`: the part of a segment that fits, else an empty probe; both when the timer has expired.
-    fn next_linux_window_probe(
-        &mut self,
-        room: u64,
-        now: Time,
-        config: &TcpConfig,
-    ) -> Option<OutgoingSegment> {
+    fn next_linux_probe(&mut self, room: u64, now: Time, config: &TcpConfig) -> Option<OutgoingSegment> {
         if !std::mem::take(&mut self.probe_due) {
             if self.rto_deadline == Time::MAX {
                 self.rto_deadline = self.window_probe_deadline(now, config);
@@ -208,19 +201,19 @@ impl Sender {
         self.retries = 0;
         self.rtt.end_back_off();
         self.rto_deadline = Time::MAX;
-        self.push_next_bytes(room);
+        self.push_next(room);
         Some(self.transmit_new_segment::<true>(room, SegmentKindForEcn::New, 0, now, config))
     }
 
     /// `tcp_probe0_when`
     fn window_probe_deadline(&self, now: Time, config: &TcpConfig) -> Time {
-        let interval = self.rtt.rto_of_at_least(MIN_PROBE_INTERVAL, &config.rto);
-        config.rto.timer_expiry_by_clock(now, interval)
+        let interval = self.rtt.rto_at_least(MIN_PROBE_INTERVAL, &config.rto);
+        config.rto.timer_expiry(now, interval)
     }
 
     /// `tcp_ack_probe`: the peer answers, so probing continues without limit, and the interval restarts.
-    pub(super) fn on_ack_while_window_is_closed(&mut self, now: Time, config: &TcpConfig) {
-        if self.next_length_in_peer_window().is_some() {
+    pub(super) fn on_probe_ack(&mut self, now: Time, config: &TcpConfig) {
+        if self.next_sendable_len().is_some() {
             return;
         }
         self.retries = 0;
@@ -232,7 +225,7 @@ impl Sender {
     /// The next segment in recovery: lost segments before new ones (RFC 6675 §4 `NextSeg`).
     #[cold]
     #[inline(never)]
-    fn next_segment_in_recovery(
+    fn next_in_recovery(
         &mut self,
         now: Time,
         config: &TcpConfig,
@@ -250,15 +243,15 @@ impl Sender {
         if self.probing_path {
             return None;
         }
-        if let Some(lost) = self.scoreboard.take_next_lost_segment(self.snd_una) {
+        if let Some(lost) = self.scoreboard.take_next_lost(self.snd_una) {
             let pipe = self.pipe();
-            let len = self.scoreboard.window_space_of_segment(u64::from(lost.len));
+            let len = self.scoreboard.segment_space(u64::from(lost.len));
             let fits = pipe == 0 || pipe + len <= self.window.cwnd;
-            if !fits && !self.must_retransmit_immediately() {
+            if !fits && !self.must_retransmit() {
                 return None;
             }
             self.detour &= !MUST_RETRANSMIT;
-            return Some(self.retransmit_segment(lost, now, config, stats));
+            return Some(self.retransmit(lost, now, config, stats));
         }
         self.detour &= !MUST_RETRANSMIT;
         if self.snd_nxt < self.snd_end || !self.sack || self.phase != RecoveryPhase::Recovery {
@@ -268,10 +261,10 @@ impl Sender {
             return None;
         }
         let hole = self.next_speculative_retransmission(config)?;
-        Some(self.retransmit_segment(hole, now, config, stats))
+        Some(self.retransmit(hole, now, config, stats))
     }
 
-    fn retransmit_segment(
+    fn retransmit(
         &mut self,
         what: Retransmission,
         now: Time,
@@ -281,7 +274,7 @@ impl Sender {
         self.scoreboard.record_retransmission(what, now);
         if what.offset == self.snd_una {
             // As Linux: the retransmission of the first segment restarts the timer.
-            self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
+            self.rto_deadline = self.rtt.rto_deadline(now, &config.rto);
         }
         stats.retransmits += 1;
         OutgoingSegment { offset: what.offset, len: what.len, kind: SegmentKindForEcn::Retransmission }
@@ -297,14 +290,14 @@ impl Sender {
         }
         self.retries = self.retries.saturating_add(1);
         if self.snd_una < self.snd_nxt {
-            self.on_retransmission_timeout(now, config, stats);
+            self.on_rto(now, config, stats);
         } else {
             // Nothing in flight: the persist timer.
             self.probe_due = self.snd_nxt < self.snd_end;
             self.rtt.double_rto();
             self.rto_deadline = match (self.probe_due, config.sends_empty_probes()) {
                 (false, _) => Time::MAX,
-                (true, false) => self.rtt.rto_timer_deadline(now, &config.rto),
+                (true, false) => self.rtt.rto_deadline(now, &config.rto),
                 (true, true) => self.window_probe_deadline(now, config),
             };
         }

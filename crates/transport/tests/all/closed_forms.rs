@@ -76,7 +76,7 @@ fn congestion_avoidance_adds_a_segment_each_round_trip() {
         let halved = wire.ends[0].ssthresh();
         assert!((22 * MSS..=23 * MSS).contains(&halved), "{halved}");
         assert_eq!(wire.ends[0].cwnd(), halved);
-        assert_eq!(wire.ends[0].connection_stats().ecn_reductions, 1);
+        assert_eq!(wire.ends[0].stats().ecn_reductions, 1);
         // One window is sent in reply to the cut, then the count begins.
         wire.run_until(us(599));
         let start = wire.ends[0].cwnd();
@@ -100,11 +100,11 @@ fn marks_halve_the_window_once() {
     });
     wire.send(0, 200 * MSS);
     wire.run();
-    let stats = wire.ends[0].connection_stats();
+    let stats = wire.ends[0].stats();
     assert_eq!((stats.ecn_reductions, stats.retransmits), (1, 0));
     assert_eq!(wire.ends[0].ssthresh(), 10 * MSS, "20 segments, halved");
-    assert_eq!(wire.ends[1].connection_stats().ce_received, 20);
-    let cwr = wire.log.iter().filter(|sent| sent.segment.flags.contains_flags(TcpFlags::CWR)).count();
+    assert_eq!(wire.ends[1].stats().ce_received, 20);
+    let cwr = wire.log.iter().filter(|sent| sent.segment.flags.contains(TcpFlags::CWR)).count();
     assert_eq!(cwr, 1);
 }
 
@@ -122,7 +122,7 @@ fn a_lost_segment_halves_the_window_and_costs_one_retransmission() {
         assert_eq!(wire.ends[0].cwnd(), 10 * MSS);
         assert_eq!(wire.ends[0].ssthresh(), 10 * MSS);
         wire.run();
-        let stats = wire.ends[0].connection_stats();
+        let stats = wire.ends[0].stats();
         assert_eq!((stats.retransmits, stats.fast_retransmits, stats.timeouts), (1, 1, 0));
         assert_eq!(wire.ends[1].delivered_bytes(), 100 * MSS);
     }
@@ -141,7 +141,7 @@ fn several_losses_halve_once() {
         let all_repaired = wire.run_until_delivered(1, 23 * MSS);
         assert!(all_repaired <= us(250 + 100 * repaired_by), "{all_repaired:?}");
         wire.run();
-        let stats = wire.ends[0].connection_stats();
+        let stats = wire.ends[0].stats();
         assert_eq!((stats.retransmits, stats.fast_retransmits, stats.timeouts), (4, 1, 0), "sack {sack}");
         assert_eq!(wire.ends[1].delivered_bytes(), 200 * MSS);
     }
@@ -196,7 +196,7 @@ fn dctcp_cuts_by_half_of_alpha() {
     wire.run_until(us(201));
     // The first ECE comes with alpha still 0: the window stays at 20 segments, but Cwr begins, so nothing is added
     // either. The last of its ACKs ends the window with M = 1.
-    assert_eq!(wire.ends[0].connection_stats().ecn_reductions, 1);
+    assert_eq!(wire.ends[0].stats().ecn_reductions, 1);
     assert_eq!(wire.ends[0].ssthresh(), 20 * MSS);
     assert_eq!(wire.ends[0].cwnd(), 20 * MSS);
     assert_eq!(wire.ends[0].dctcp_alpha(), Some(1.0 / 16.0));
@@ -211,7 +211,7 @@ fn back_off_doubles_between_retransmissions() {
         });
         wire.send(0, MSS);
         assert_eq!(wire.run_until_delivered(1, MSS), us(arrival * 1000 + 50));
-        assert_eq!(wire.ends[0].connection_stats().timeouts as usize, losses);
+        assert_eq!(wire.ends[0].stats().timeouts as usize, losses);
     }
 }
 
@@ -256,7 +256,7 @@ fn after_a_timeout_the_window_is_one_segment_and_slow_start_goes_to_half() {
             assert_eq!(wire.ends[0].cwnd(), cwnd * MSS, "sack {sack}, round {rounds}");
         }
         wire.run();
-        let stats = wire.ends[0].connection_stats();
+        let stats = wire.ends[0].stats();
         assert_eq!((stats.timeouts, stats.retransmits), (1, 20));
         assert_eq!(wire.ends[1].delivered_bytes(), 100 * MSS);
     }
@@ -269,12 +269,12 @@ fn a_syn_without_answer_is_given_up() {
     let mut wire = Wire::new(config, DELAY, |_| Fate::Drop);
     wire.send(0, MSS);
     wire.run();
-    assert_eq!(wire.ends[0].connection_failure(), Some(ConnectionFailure::SynTimeout));
+    assert_eq!(wire.ends[0].failure(), Some(ConnectionFailure::SynTimeout));
     assert!(wire.ends[0].is_quiescent() && !wire.ends[0].is_established());
     assert_eq!(wire.now, us(1_500_000));
     let tries: Vec<Time> = wire.log.iter().map(|sent| sent.at).collect();
     assert_eq!(tries, [us(0), us(100_000), us(300_000), us(700_000)]);
-    assert_eq!(wire.ends[0].connection_stats().retransmits, 3);
+    assert_eq!(wire.ends[0].stats().retransmits, 3);
 }
 
 #[test]
@@ -283,8 +283,8 @@ fn a_syn_ack_without_answer_is_given_up_too() {
     let mut wire = Wire::new(config, DELAY, |sent| if sent.from == 1 { Fate::Drop } else { Fate::Deliver });
     wire.send(0, MSS);
     wire.run();
-    assert_eq!(wire.ends[1].connection_failure(), Some(ConnectionFailure::SynTimeout));
-    assert_eq!(wire.ends[0].connection_failure(), Some(ConnectionFailure::SynTimeout));
+    assert_eq!(wire.ends[1].failure(), Some(ConnectionFailure::SynTimeout));
+    assert_eq!(wire.ends[0].failure(), Some(ConnectionFailure::SynTimeout));
 }
 
 #[test]
@@ -293,10 +293,10 @@ fn data_without_answer_are_given_up() {
     let mut wire = Wire::new(config, DELAY, |_| Fate::Drop);
     wire.send(0, MSS);
     wire.run();
-    assert_eq!(wire.ends[0].connection_failure(), Some(ConnectionFailure::DataTimeout));
+    assert_eq!(wire.ends[0].failure(), Some(ConnectionFailure::DataTimeout));
     assert_eq!(wire.now, us(1_500_000), "100 + 200 + 400 + 800 ms");
     assert_eq!(wire.ends[0].poll_transmit(wire.now), None);
-    assert_eq!(wire.ends[0].next_timer_deadline(), None);
+    assert_eq!(wire.ends[0].deadline(), None);
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn stop_sending_keeps_what_was_sent() {
     let mut wire = Wire::new(config(), DELAY, all);
     wire.send(0, u64::MAX);
     wire.run_until(us(120));
-    wire.ends[0].discard_unsent_application_data();
+    wire.ends[0].discard_unsent();
     wire.run();
     assert_eq!(wire.ends[1].delivered_bytes(), 30 * MSS);
     assert!(wire.ends.iter().all(Connection::is_quiescent));
@@ -389,7 +389,7 @@ fn reordering_is_harmless_without_fast_retransmit() {
         });
         wire.send(0, 500 * MSS);
         wire.run();
-        let stats = wire.ends[0].connection_stats();
+        let stats = wire.ends[0].stats();
         assert_eq!((stats.retransmits, stats.fast_retransmits, stats.timeouts), (0, 0, 0));
         assert_eq!(wire.ends[0].ssthresh(), u64::MAX);
         assert_eq!(wire.ends[1].delivered_bytes(), 500 * MSS);
@@ -406,7 +406,7 @@ fn what_is_sacked_is_not_sent_again_after_a_timeout() {
         });
         wire.send(0, 10 * MSS);
         wire.run();
-        let stats = wire.ends[0].connection_stats();
+        let stats = wire.ends[0].stats();
         assert_eq!(stats.timeouts, 1);
         // Without SACK the first retransmission fills the gap and the ACK covers all.
         assert_eq!(stats.retransmits, retransmits.min(1));
@@ -418,16 +418,16 @@ fn what_is_sacked_is_not_sent_again_after_a_timeout() {
 #[test]
 fn a_closed_window_is_probed() {
     let mut sender = Connection::open(std::sync::Arc::new(config()), 0, 0, Time::ZERO);
-    sender.send_application_data(5 * MSS, Time::ZERO);
+    sender.write(5 * MSS, Time::ZERO);
     while sender.poll_transmit(Time::ZERO).is_some() {}
     let mut now = us(100);
     let close = |ack| Segment { ack, window: 0, flags: TcpFlags::ACK, seq: 1, ..Segment::default() };
     sender.on_segment(&close(5_001), EcnCodepoint::NotEct, now);
-    sender.send_application_data(5 * MSS, now);
+    sender.write(5 * MSS, now);
     assert_eq!(sender.poll_transmit(now), None);
     let mut gaps = Vec::new();
     for _ in 0..20 {
-        let deadline = sender.next_timer_deadline().expect("the persist timer runs");
+        let deadline = sender.deadline().expect("the persist timer runs");
         gaps.push((deadline - now).0 / 1_000_000_000);
         now = deadline;
         sender.on_timeout(now);
@@ -437,8 +437,8 @@ fn a_closed_window_is_probed() {
         sender.on_segment(&close(5_001), EcnCodepoint::NotEct, now);
     }
     assert_eq!(gaps[..5], [10, 20, 40, 80, 160]);
-    assert_eq!(sender.connection_failure(), None, "the peer answers");
-    assert_eq!((sender.cwnd(), sender.connection_stats().timeouts), (10 * MSS, 0));
+    assert_eq!(sender.failure(), None, "the peer answers");
+    assert_eq!((sender.cwnd(), sender.stats().timeouts), (10 * MSS, 0));
     sender.on_segment(&Segment { window: 60_000, ..close(5_001) }, EcnCodepoint::NotEct, now);
     let sent: Vec<(u32, u32)> = std::iter::from_fn(|| sender.poll_transmit(now))
         .map(|(segment, _)| (segment.seq, segment.len))
@@ -462,7 +462,7 @@ fn a_loss_after_a_cut_for_ece_halves_in_all() {
     wire.run_until(us(199));
     assert_eq!(wire.ends[0].cwnd(), 20 * MSS);
     wire.run_until(us(201));
-    let stats = wire.ends[0].connection_stats();
+    let stats = wire.ends[0].stats();
     assert_eq!((stats.ecn_reductions, stats.fast_retransmits), (1, 1));
     assert_eq!(wire.ends[0].ssthresh(), 10 * MSS);
 }
@@ -481,12 +481,12 @@ fn code_points_follow_the_settings() {
         for sent in wire.log.iter().filter(|sent| sent.from == 0) {
             let new = is_data(sent) && sent.segment.seq >= highest;
             highest = highest.max(sent.segment.seq + sent.segment.len);
-            let is_syn = sent.segment.flags.contains_flags(TcpFlags::SYN);
+            let is_syn = sent.segment.flags.contains(TcpFlags::SYN);
             let ect = new || if is_syn { ect_on_syn } else { ect_on_ack };
             let expected = if ect { EcnCodepoint::Ect0 } else { EcnCodepoint::NotEct };
             assert_eq!(sent.codepoint, expected, "{sent:?}");
         }
-        assert_eq!(wire.ends[0].connection_stats().retransmits, 1);
+        assert_eq!(wire.ends[0].stats().retransmits, 1);
     }
 }
 
@@ -499,7 +499,7 @@ fn what_one_end_lacks_is_not_used() {
     for (active, passive) in [(&full, &plain), (&plain, &full)] {
         let mut a = Connection::open(active.clone(), 7, 0, Time::ZERO);
         let mut b = Connection::accept(passive.clone(), 9, 0);
-        a.send_application_data(3000, Time::ZERO);
+        a.write(3000, Time::ZERO);
         let mut now = Time::ZERO;
         for _ in 0..20 {
             now += DELAY;
@@ -533,7 +533,7 @@ fn a_full_send_buffer_keeps_the_window() {
             ..config()
         };
         let mut tcp = Connection::open(std::sync::Arc::new(config), 0, 0, us(0));
-        tcp.send_application_data(10_000 * MSS, us(0));
+        tcp.write(10_000 * MSS, us(0));
         let mut sent = 1;
         let mut grown = 0;
         for round in 0..40 {

@@ -204,7 +204,7 @@ fn transfer(config: &TcpConfig, iss: [u32; 2], sizes: &[u64], fates: &[Fate]) ->
     for (end, &total) in total.iter().enumerate() {
         assert_eq!(wire.ends[1 - end].delivered_bytes(), total, "delivered exactly once");
         assert_eq!(wire.ends[end].acked_bytes(), total);
-        assert!(wire.ends[end].is_quiescent() && wire.ends[end].connection_failure().is_none());
+        assert!(wire.ends[end].is_quiescent() && wire.ends[end].failure().is_none());
         assert_eq!(wire.ends[end].is_closed(), fin);
     }
     wire.log.iter().map(|sent| (sent.at, sent.segment.seq, sent.segment.ack)).collect()
@@ -245,7 +245,7 @@ proptest! {
             Connection::open(config, iss, peer_iss, Time::ZERO)
         };
         let mut now = Time::ZERO;
-        connection.send_application_data(30_000, now);
+        connection.write(30_000, now);
         for (flags, seq, ack, len, window, wild, pause) in script {
             now += Span::from_us(pause);
             connection.on_timeout(now);

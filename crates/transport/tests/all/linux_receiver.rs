@@ -43,7 +43,7 @@ fn receiver(config: TcpConfig, [syn_at, established_at]: [Time; 2]) -> (Connecti
     let ecn = config.ecn;
     let mut connection = Connection::accept(Arc::new(config), 0, 0);
     let options = TcpOptions::Syn(SynOptions { mss: 1460, sack: true, timestamps: true, window_scale: 7 });
-    let setup = TcpFlags::SYN.with_flags(TcpFlags::ECE).with_flags(TcpFlags::CWR);
+    let setup = TcpFlags::SYN.with(TcpFlags::ECE).with(TcpFlags::CWR);
     let flags = if ecn == EcnMode::Off { TcpFlags::SYN } else { setup };
     let syn = Segment { flags, window: 64_240, options, ..Segment::default() };
     connection.on_segment(&syn, EcnCodepoint::NotEct, syn_at);
@@ -85,7 +85,7 @@ fn every_ack_and_window_is_that_of_the_kernel() {
     for row in rows() {
         match row {
             Row::Data { at, echo, push } => {
-                let flags = if push { TcpFlags::ACK.with_flags(TcpFlags::PSH) } else { TcpFlags::ACK };
+                let flags = if push { TcpFlags::ACK.with(TcpFlags::PSH) } else { TcpFlags::ACK };
                 let stamps = Timestamps { value: (at.0 / 1_000_000_000) as u32 + 1, echo };
                 let segment = Segment {
                     seq: 1 + sent * MSS,
@@ -121,24 +121,22 @@ fn compare_acks(table: &str, ecn: EcnMode) -> usize {
     let (mut ours, mut compared) = (Vec::new(), 0);
     let poll = |connection: &mut Connection, at: Time, ours: &mut Vec<_>| {
         while let Some((ack, _)) = connection.poll_transmit(at) {
-            ours.push((at, ack.ack - 1, ack.window, ack.flags.contains_flags(TcpFlags::ECE)));
+            ours.push((at, ack.ack - 1, ack.window, ack.flags.contains(TcpFlags::ECE)));
         }
     };
     for line in table.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split(',').collect();
         let number = |i: usize| words[i].parse::<u32>().expect("a number");
         let at = ns(u64::from(number(1)));
-        while let Some(timer) = connection.next_timer_deadline().filter(|timer| *timer < at) {
+        while let Some(timer) = connection.deadline().filter(|timer| *timer < at) {
             connection.on_timeout(timer);
             poll(&mut connection, timer, &mut ours);
         }
         if words[0] == "data" {
             let has = |letter| words[6].contains(letter);
             let marks = [('P', TcpFlags::PSH), ('W', TcpFlags::CWR)];
-            let flags = marks
-                .iter()
-                .filter(|mark| has(mark.0))
-                .fold(TcpFlags::ACK, |all, mark| all.with_flags(mark.1));
+            let flags =
+                marks.iter().filter(|mark| has(mark.0)).fold(TcpFlags::ACK, |all, mark| all.with(mark.1));
             let codepoint = match (has('C'), has('T')) {
                 (true, _) => EcnCodepoint::Ce,
                 (_, true) => EcnCodepoint::Ect0,
@@ -185,7 +183,7 @@ fn an_active_open_announces_whole_segments_without_timestamps() {
     let (syn, _) = connection.poll_transmit(ns(0)).expect("a SYN");
     assert_eq!(syn.window, 64_240);
     let options = TcpOptions::Syn(SynOptions { mss: 1460, sack: true, timestamps: true, window_scale: 7 });
-    let flags = TcpFlags::SYN.with_flags(TcpFlags::ACK);
+    let flags = TcpFlags::SYN.with(TcpFlags::ACK);
     let syn_ack = Segment { flags, ack: syn.seq + 1, window: 65_160, options, ..Segment::default() };
     connection.on_segment(&syn_ack, EcnCodepoint::NotEct, ns(1000));
     let (ack, _) = connection.poll_transmit(ns(1000)).expect("an ACK");
@@ -228,7 +226,7 @@ fn compressing(config: &TcpConfig) -> Connection {
 
 /// Gives it a segment at 11 ms, and returns what it answers at once.
 fn give(connection: &mut Connection, number: u32, flags: TcpFlags) -> Option<Segment> {
-    let flags = flags.with_flags(TcpFlags::ACK);
+    let flags = flags.with(TcpFlags::ACK);
     let stamps = Timestamps { value: 12, echo: 11 };
     let seq = 1 + number * MSS;
     let segment = Segment { seq, ack: 1, len: MSS, window: 64_256, flags, stamps, ..Segment::default() };
@@ -254,7 +252,7 @@ fn a_held_report_of_a_second_copy_is_forgotten() {
         for number in [0, 2, 3, 4, 2, last] {
             give(&mut connection, number, TcpFlags(0));
         }
-        let timer = connection.next_timer_deadline().expect("a held ACK");
+        let timer = connection.deadline().expect("a held ACK");
         connection.on_timeout(timer);
         let (ack, _) = connection.poll_transmit(timer).expect("it leaves");
         let TcpOptions::Sack(sack) = ack.options else { panic!("no SACK") };
@@ -296,7 +294,7 @@ fn only_the_first_mark_after_a_cwr_brings_quick_acks() {
     let mut connection = compressing(&TcpConfig { ecn: EcnMode::Classic, ..linux(6 << 20) });
     let mut next = 0;
     let mut answers = |flags: TcpFlags, codepoint| {
-        let (seq, flags) = (1 + next * MSS, flags.with_flags(TcpFlags::ACK));
+        let (seq, flags) = (1 + next * MSS, flags.with(TcpFlags::ACK));
         let stamps = Timestamps { value: 12, echo: 11 };
         let segment = Segment { seq, ack: 1, len: MSS, window: 64_256, flags, stamps, ..Segment::default() };
         next += 1;

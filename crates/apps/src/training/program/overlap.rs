@@ -27,7 +27,9 @@ impl Writer<'_> {
             if turn.is_forward {
                 // A stage is as many turns behind the first one as its number.
                 let aligned = forward.get(forwards + stage).filter(|turn| turn.micro_batch == 0);
-                aligned.into_iter().for_each(|turn| self.gather_chunk(turn.chunk + 1));
+                if let Some(turn) = aligned {
+                    self.gather_chunk(turn.chunk + 1);
+                }
                 forwards += 1;
             } else {
                 let aligned = backwards.checked_sub(stage).map(|index: usize| backward[index]);
@@ -37,7 +39,9 @@ impl Writer<'_> {
             }
             self.turn(*turn, reduced);
         }
-        unreduced.into_iter().for_each(|chunk| self.reduce_chunk(chunk));
+        for chunk in unreduced {
+            self.reduce_chunk(chunk);
+        }
     }
 
     /// Reduces all buckets of a chunk.

@@ -93,6 +93,6 @@ impl Reliable for MultipathEnd {
     }
 
     fn failure(&self) -> Option<ConnectionFailure> {
-        self.connection.connection_failure()
+        self.connection.failure()
     }
 }

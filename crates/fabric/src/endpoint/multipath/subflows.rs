@@ -43,19 +43,15 @@ impl<'n> BorrowedHost<'n> {
 
     /// Something has happened at a subflow: its connection looks at it now. At another port of the host it does so by a timer event.
     #[cold]
-    pub(in crate::endpoint) fn wake_connection_of_subflow(
-        &mut self,
-        end: EndpointToken<'n>,
-        ctx: &mut Context,
-    ) {
+    pub(in crate::endpoint) fn wake_connection(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
         let state = self.endpoint_mut(end);
         let (key, connection_key) = (state.key(), TcpEnd::of(&state.protocol).connection_key);
-        let id = self.own_host_id();
+        let id = self.host_id();
         let Some(connection) = self.own_endpoint_mut(connection_key) else { return };
         MultipathEnd::of_mut(&mut connection.protocol).note_event_at(key);
         if connection.host != id {
             connection.schedule_timer_at(ctx.now(), ctx);
-        } else if let Some(connection) = self.find_endpoint_by_key(connection_key) {
+        } else if let Some(connection) = self.find_endpoint(connection_key) {
             self.observe_subflows(connection, ctx);
             self.update_endpoint::<MultipathEnd>(connection, ctx);
         }
@@ -108,7 +104,7 @@ impl<'n> BorrowedHost<'n> {
         while let Some(next) = multipath.connection.next_assignment(now) {
             let key = multipath.first + 2 * next.subflow as u32;
             let Some(subflow) = self.own_endpoint_mut(key) else { break };
-            TcpEnd::of_mut(&mut subflow.protocol).connection.send_application_data(next.bytes, now);
+            TcpEnd::of_mut(&mut subflow.protocol).connection.write(next.bytes, now);
             self.send_on_subflow(key, ctx);
             let Some(subflow) = self.own_endpoint_mut(key) else { break };
             let view = TcpEnd::of_mut(&mut subflow.protocol).connection.subflow_view();
@@ -130,11 +126,11 @@ impl<'n> BorrowedHost<'n> {
 
     /// A subflow sends what it may; at another port of the host by a timer event.
     fn send_on_subflow(&mut self, key: u32, ctx: &mut Context) {
-        let id = self.own_host_id();
+        let id = self.host_id();
         let Some(subflow) = self.own_endpoint_mut(key) else { return };
         if subflow.host != id {
             subflow.schedule_timer_at(ctx.now(), ctx);
-        } else if let Some(subflow) = self.find_endpoint_by_key(key) {
+        } else if let Some(subflow) = self.find_endpoint(key) {
             TcpEnd::send_available(self, subflow, ctx);
             self.endpoint_mut(subflow).schedule_timer::<TcpEnd>(ctx);
         }

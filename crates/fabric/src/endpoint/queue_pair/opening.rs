@@ -28,7 +28,7 @@ impl<'n> BorrowedHost<'n> {
         pair.set_entropy_seed(mix_bits(ctx.settings.seed ^ mix_bits(u64::from(endpoint_key))));
         pair.connect(spec.start.max(now));
         pair.start_plugin(endpoint_key / 2, plugin_seed(ctx.settings.seed, endpoint_key), now);
-        let control_class = ctx.plan.class_index_of_priority(rdma.cnp_priority);
+        let control_class = ctx.plan.class_index(rdma.cnp_priority);
         let (telemetry, control_queue, told) = (TelemetryId::NONE, NicQueueId(0), Stats::default());
         let state = QueuePairEnd { pair, telemetry, control_queue, control_class, told };
         let mut end = self.new_endpoint(Protocol::Rdma(state), endpoint_key, opening);
@@ -42,7 +42,7 @@ impl<'n> BorrowedHost<'n> {
     pub(in crate::endpoint) fn join_control_queue(&mut self, end: EndpointToken<'n>, endpoint_key: u32) {
         let state = self.endpoint_mut(end);
         let (to, class) = (state.nodes[1], QueuePairEnd::of(&state.protocol).control_class);
-        let queue = self.host_mut().nic_queue_of_flow(endpoint_key, to, class);
+        let queue = self.host_mut().nic_queue_for(endpoint_key, to, class);
         QueuePairEnd::of_mut(&mut self.endpoint_mut(end).protocol).control_queue = queue;
     }
 
@@ -59,7 +59,7 @@ impl<'n> BorrowedHost<'n> {
         let settings = settings.or_insert_with(|| {
             let overhead = ctx.settings.overhead;
             let priority = ctx.settings.transports[usize::from(transport)].priority;
-            let frame = overhead.frame_size_of_ip_packet(rdma.pair.mtu, priority);
+            let frame = overhead.frame_size(rdma.pair.mtu, priority);
             let links = if links > 0 { links } else { rdma.pair.parameters.links };
             let quantum = ctx.plan.telemetry.map_or(Quantum::for_line(line), |telemetry| telemetry.quantum);
             Arc::new(QueuePairSettings {

@@ -20,30 +20,30 @@ impl<'n> BorrowedHost<'n> {
         frame: &RdmaFrame,
         ctx: &mut Context,
     ) {
-        let Some(end) = self.find_endpoint_by_key(frame.to) else {
-            ctx.packets.remove_packet(index);
+        let Some(end) = self.find_endpoint(frame.to) else {
+            ctx.packets.remove(index);
             return; // A late duplicate of a flow that is over.
         };
         if frame.packet.opcode == Opcode::Cnp {
             self.count_cnp(end, 1);
         }
         if self.is_silent(frame.to, ctx) {
-            ctx.packets.remove_packet(index);
+            ctx.packets.remove(index);
             return;
         }
         if frame.packet.opcode.is_data() {
             self.watch_input(end, index, ctx);
         }
-        let (state, host) = self.endpoint_and_host_mut(end);
+        let (state, host) = self.endpoint_and_host(end);
         let (workload, rdma) = (state.workload, QueuePairEnd::of_mut(&mut state.protocol));
         let before = rdma.pair.delivered();
-        let telemetry = ctx.packets.telemetry_of_packet(frame.telemetry);
+        let telemetry = ctx.packets.telemetry(frame.telemetry);
         let is_marked = frame.ecn == EcnCodepoint::Ce;
         rdma.pair.on_packet_with(&frame.packet, telemetry, is_marked, &mut host.cnp_limiter, ctx.now());
         if frame.telemetry != TelemetryId::NONE && frame.packet.opcode.is_data() {
-            ctx.packets.swap_packet_telemetry(index, &mut rdma.telemetry);
+            ctx.packets.swap_telemetry(index, &mut rdma.telemetry);
         }
-        ctx.packets.remove_packet(index);
+        ctx.packets.remove(index);
         let received = rdma.pair.delivered() - before;
         if received > 0 {
             self.count_goodput(workload, received, ctx);
@@ -58,7 +58,7 @@ impl<'n> BorrowedHost<'n> {
     /// Counts a congestion notification: 0 sent, 1 received.
     fn count_cnp(&mut self, end: EndpointToken<'n>, direction: usize) {
         let class = QueuePairEnd::of(&self.endpoint_mut(end).protocol).control_class;
-        let key = (self.own_host_id(), class);
+        let key = (self.host_id(), class);
         self.rdma_cards_mut().notifications.entry(key).or_default()[direction] += 1;
     }
 
@@ -66,17 +66,17 @@ impl<'n> BorrowedHost<'n> {
     fn is_silent(&self, endpoint_key: u32, ctx: &Context) -> bool {
         !ctx.settings.silent.is_empty()
             && endpoint_key & 1 == 1
-            && ctx.settings.silent.contains(&self.own_topology_host(ctx))
+            && ctx.settings.silent.contains(&self.node_id(ctx))
     }
 
     /// A data packet may find the input of this card congested.
     fn watch_input(&mut self, end: EndpointToken<'n>, index: PacketId, ctx: &Context) {
         let Some(limit) = self.queue_pair_mut(end).input_limit() else { return };
-        let (host, now) = (self.own_host_id(), ctx.now());
+        let (host, now) = (self.host_id(), ctx.now());
         let line = self.ports.port_state(self.port).rate.rate().0 as f64;
         let bytes = u64::from(ctx.packets[index].size) + u64::from(ctx.hot.gap);
         if self.rdma_cards_mut().inputs.entry(host).or_default().count(bytes, now) >= limit * line {
-            let (state, host) = self.endpoint_and_host_mut(end);
+            let (state, host) = self.endpoint_and_host(end);
             QueuePairEnd::of_mut(&mut state.protocol).pair.on_congested_input(&mut host.cnp_limiter, now);
         }
     }
@@ -85,7 +85,7 @@ impl<'n> BorrowedHost<'n> {
     #[inline(always)]
     fn poll_rdma_packet(&mut self, end: EndpointToken<'n>, ctx: &Context) -> Option<RdmaPacket> {
         let way = self.way_out(end, ctx);
-        let (state, port) = self.endpoint_and_port_mut(end, way);
+        let (state, port) = self.endpoint_and_port(end, way);
         let pair = &mut QueuePairEnd::of_mut(&mut state.protocol).pair;
         let reply = pair.poll_reply(ctx.now());
         if reply.is_some() || state.blocked {
@@ -100,7 +100,7 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// Sends one data packet and the replies that wait; false if there was no data.
-    fn send_one_data_packet(&mut self, end: EndpointToken<'n>, ctx: &mut Context) -> bool {
+    fn send_data_packet(&mut self, end: EndpointToken<'n>, ctx: &mut Context) -> bool {
         let now = ctx.now();
         let Some(packet) = self.queue_pair_mut(end).poll_data(now) else { return false };
         self.send_rdma_packet(end, packet, ctx);
@@ -125,24 +125,24 @@ impl<'n> BorrowedHost<'n> {
             if is_control { (qp.control_class, rdma.cnp_priority) } else { (class, settings.priority) };
         let ecn = if rdma.ecn && packet.opcode.is_data() { EcnCodepoint::Ect0 } else { EcnCodepoint::NotEct };
         let ip = rdma.pair.ip_size(&packet);
-        let size = ctx.settings.overhead.frame_size_of_ip_packet(ip, priority) as u16;
+        let size = ctx.settings.overhead.frame_size(ip, priority) as u16;
         let telemetry = if rdma.pair.telemetry_bytes == 0 || packet.opcode == Opcode::Cnp {
             TelemetryId::NONE
         } else if packet.opcode.is_data() {
-            ctx.packets.add_empty_packet_telemetry()
+            ctx.packets.add_empty_telemetry()
         } else {
             std::mem::replace(&mut qp.telemetry, TelemetryId::NONE)
         };
         let content = FrameContent::Rdma(RdmaFrame { to, packet, telemetry, ecn });
         let frame = Packet { at: ctx.now(), route: way.route, vlan, ..Packet::new(content, size, class) };
-        let index = ctx.packets.insert_packet(frame);
+        let index = ctx.packets.insert(frame);
         self.send_through_stack(way, index, ctx);
         self.count_turn(ctx);
     }
 
     /// The way of a packet in the class of CNPs.
     fn control_way(&mut self, end: EndpointToken<'n>, ctx: &Context) -> WayOut {
-        let host = self.own_host_id();
+        let host = self.host_id();
         let state = self.endpoint_mut(end);
         let QueuePairEnd { control_queue, control_class, .. } = *QueuePairEnd::of(&state.protocol);
         if state.ways.is_empty() {
@@ -167,18 +167,18 @@ impl SendReliable for QueuePairEnd {
             host.send_rdma_packet(end, packet, ctx);
         }
         // A card tells of what it has sent without waiting for the peer.
-        host.endpoint_mut(end).notify_if_messages_sent::<QueuePairEnd>(ctx);
+        host.endpoint_mut(end).notify_if_sent::<QueuePairEnd>(ctx);
     }
 
     /// Sends one packet. With a queue for each flow it sends all that has room and leaves the round robin.
     fn send_turn<'n>(host: &mut BorrowedHost<'n>, end: EndpointToken<'n>, ctx: &mut Context) -> bool {
-        let stays = !ctx.settings.nic_queue.has_shares_of_flows() && host.send_one_data_packet(end, ctx);
+        let stays = !ctx.settings.nic_queue.has_flow_shares() && host.send_data_packet(end, ctx);
         host.endpoint_mut(end).blocked = stays;
-        if ctx.settings.nic_queue.has_shares_of_flows() {
+        if ctx.settings.nic_queue.has_flow_shares() {
             QueuePairEnd::send_available(host, end, ctx);
         }
         let state = host.endpoint_mut(end);
-        state.notify_if_messages_sent::<QueuePairEnd>(ctx);
+        state.notify_if_sent::<QueuePairEnd>(ctx);
         state.schedule_timer::<QueuePairEnd>(ctx);
         stays
     }

@@ -1,6 +1,6 @@
 //! TCP at its endpoints: the state here; opening, segments and metrics in `segments.rs`.
 //!
-//! The fabric sees TCP only through its sans-IO verbs: `send_application_data`, `on_segment`, `poll_transmit`, `next_timer_deadline`,
+//! The fabric sees TCP only through its sans-IO verbs: `write`, `on_segment`, `poll_transmit`, `deadline`,
 //! `on_timeout`, `close`.
 
 mod segments;
@@ -38,13 +38,13 @@ struct LifetimeCounters {
 
 impl TcpEnd {
     fn lifetime_counters(&self) -> LifetimeCounters {
-        let stats = self.connection.connection_stats();
+        let stats = self.connection.stats();
         LifetimeCounters {
             retransmits: stats.retransmits,
             timeouts: stats.timeouts,
             ce_packets: stats.ce_received,
-            loss_probes: self.connection.tail_loss_probes_sent(),
-            undone: self.connection.undone_reduction_count(),
+            loss_probes: self.connection.tlp_count(),
+            undone: self.connection.undo_count(),
         }
     }
 
@@ -95,7 +95,7 @@ impl Reliable for TcpEnd {
     }
 
     fn write(&mut self, bytes: u64, now: Time) {
-        self.connection.send_application_data(bytes, now);
+        self.connection.write(bytes, now);
     }
 
     fn read(&mut self, _bytes: u64) {
@@ -104,14 +104,14 @@ impl Reliable for TcpEnd {
 
     fn close(&mut self, discards: bool, now: Time) {
         if discards {
-            self.connection.discard_unsent_application_data();
+            self.connection.discard_unsent();
         }
         self.connection.close(now);
     }
 
     #[inline(always)]
     fn deadline(&self, _now: Time) -> Time {
-        self.connection.next_timer_deadline().unwrap_or(Time::MAX)
+        self.connection.deadline().unwrap_or(Time::MAX)
     }
 
     fn on_timeout(&mut self, now: Time) {
@@ -127,6 +127,6 @@ impl Reliable for TcpEnd {
 
     #[inline(always)]
     fn failure(&self) -> Option<ConnectionFailure> {
-        self.connection.connection_failure()
+        self.connection.failure()
     }
 }

@@ -16,8 +16,8 @@ const IPV4_HEADER_BYTES: u32 = 20;
 
 /// Unacknowledged bytes of a connection, capped to 32 bits: its rank in a pFabric queue.
 #[inline(never)]
-fn pfabric_rank_of_connection(connection: &Connection) -> u32 {
-    u32::try_from(connection.bytes_not_yet_acked()).unwrap_or(u32::MAX)
+fn pfabric_rank(connection: &Connection) -> u32 {
+    u32::try_from(connection.unacked_bytes()).unwrap_or(u32::MAX)
 }
 
 /// Opening, and what connections leave for the next ones.
@@ -33,14 +33,14 @@ impl<'n> BorrowedHost<'n> {
         let mut connection = self.new_connection(endpoint_key, &opening, ctx);
         let seed = plugin_seed(ctx.settings.seed, endpoint_key);
         connection.identify_plugin(endpoint_key / 2, seed);
-        let frame = ctx.settings.overhead.wire_size_of_ip_packet(ctx.settings.mtu, Priority::default());
+        let frame = ctx.settings.overhead.wire_size(ctx.settings.mtu, Priority::default());
         let time = self.ports.port_state(self.port).rate.serialise(frame);
         // Ports that packets take in turn send at once.
-        connection.set_transmission_time_of_full_segment(Span(time.0 / opening.ways.len().max(1) as u64));
+        connection.set_frame_time(Span(time.0 / opening.ways.len().max(1) as u64));
         if endpoint_key & 1 == 0
-            && let Some(metrics) = self.find_cached_tcp_metrics(opening.ports[1], spec.transport, ctx)
+            && let Some(metrics) = self.cached_metrics(opening.ports[1], spec.transport, ctx)
         {
-            connection.inherit_cached_metrics(metrics);
+            connection.inherit_metrics(metrics);
         }
         let (side, told) = (endpoint_key & 1, LifetimeCounters::default());
         let (connection_key, is_held) = match opening.multipath {
@@ -61,7 +61,7 @@ impl<'n> BorrowedHost<'n> {
             self.endpoint_mut(end).schedule_timer::<TcpEnd>(ctx);
         }
         if self.endpoint_mut(end).is_subflow {
-            self.wake_connection_of_subflow(end, ctx);
+            self.wake_connection(end, ctx);
         }
     }
 
@@ -74,30 +74,30 @@ impl<'n> BorrowedHost<'n> {
         let (flow, side) = (endpoint_key / 2, endpoint_key & 1);
         let iss =
             |side: u32| mix_bits(ctx.settings.seed ^ mix_bits(u64::from(flow) * 2 + u64::from(side))) as u32;
-        let node = self.own_topology_host(ctx);
-        let config = ctx.tcp_config_with_host_clock_phase(node, opening.spec.transport);
+        let node = self.node_id(ctx);
+        let config = ctx.host_tcp_config(node, opening.spec.transport);
         if side == 0 {
             return Connection::open(config, iss(0), iss(1), ctx.now());
         }
         let connection = Connection::accept(config, iss(1), iss(0));
         if ctx.settings.refusing.contains(&node) {
-            connection.with_connections_refused()
+            connection.without_listener()
         } else if ctx.settings.silent.contains(&node) {
-            connection.with_segments_unanswered()
+            connection.without_answers()
         } else {
             connection
         }
     }
 
     /// Saves the source's TCP metrics for the next connection between the two hosts.
-    pub(in crate::endpoint) fn cache_tcp_metrics(&mut self, end: EndpointToken<'n>, ctx: &Context) {
+    pub(in crate::endpoint) fn cache_metrics(&mut self, end: EndpointToken<'n>, ctx: &Context) {
         let state = self.endpoint_mut(end);
         let (to, transport) = (state.nodes[1], state.transport);
         let config = ctx.settings.transports[usize::from(transport)].tcp();
         let caches = config.is_some_and(|config| config.cache != CachePolicy::None);
         if caches && state.is_source() && state.connection().is_some() {
-            let (tcp, metrics) = self.connection_and_cached_metrics_mut(end, to, transport, ctx);
-            tcp.connection.cache_connection_metrics(metrics);
+            let (tcp, metrics) = self.connection_and_metrics(end, to, transport, ctx);
+            tcp.connection.cache_metrics(metrics);
         }
     }
 }
@@ -112,16 +112,16 @@ impl<'n> BorrowedHost<'n> {
         carried: &CompactTcpSegment,
         ctx: &mut Context,
     ) {
-        let (segment, to) = (ctx.packets.unpack_tcp_segment(carried), carried.to);
-        ctx.packets.remove_packet(index);
-        let Some(end) = self.find_endpoint_by_key(to) else {
+        let (segment, to) = (ctx.packets.unpack_segment(carried), carried.to);
+        ctx.packets.remove(index);
+        let Some(end) = self.find_endpoint(to) else {
             return; // A late duplicate of a flow that is over.
         };
         let now = ctx.now();
         let state = self.endpoint_mut(end);
         let (workload, is_subflow) = (state.workload, state.is_subflow);
         let tcp = TcpEnd::of_mut(&mut state.protocol);
-        if segment.flags.contains_flags(TcpFlags::SYN) && to & 1 == 0 && !tcp.connection.is_established() {
+        if segment.flags.contains(TcpFlags::SYN) && to & 1 == 0 && !tcp.connection.is_established() {
             tcp.connected.get_or_insert(now);
         }
         tcp.connection.on_segment(&segment, carried.ecn, now);
@@ -139,14 +139,14 @@ impl<'n> BorrowedHost<'n> {
 
     /// Picks the VLAN of the endpoint's next packet.
     #[cold]
-    fn pick_vlan_of_next_packet(&mut self, end: EndpointToken<'n>, ctx: &Context) {
+    fn pick_next_vlan(&mut self, end: EndpointToken<'n>, ctx: &Context) {
         let state = self.endpoint_mut(end);
         let (among, class) = (std::mem::take(&mut state.vlans), state.class);
-        let Some((draws, id)) = self.per_packet_vlan_picker() else { return };
-        let (vlan, class) = draws.pick_vlan_for_packet(id, &among, class, ctx);
-        let (state, host) = self.endpoint_and_host_mut(end);
+        let Some((draws, id)) = self.vlan_picker() else { return };
+        let (vlan, class) = draws.pick(id, &among, class, ctx);
+        let (state, host) = self.endpoint_and_host(end);
         (state.vlan, state.class, state.vlans) = (vlan, class, among);
-        state.nic_queue = host.nic_queue_of_flow(state.key(), NodeId(state.route), class);
+        state.nic_queue = host.nic_queue_for(state.key(), NodeId(state.route), class);
     }
 
     #[inline(always)]
@@ -157,15 +157,15 @@ impl<'n> BorrowedHost<'n> {
         ctx: &mut Context,
     ) {
         if ctx.hot.vlan_per_packet {
-            self.pick_vlan_of_next_packet(end, ctx);
+            self.pick_next_vlan(end, ctx);
         }
         let way = self.way_out(end, ctx);
         let state = self.endpoint_mut(end);
         let connection = &TcpEnd::of(&state.protocol).connection;
-        let is_last_of_turn = !connection.is_super_packet_partly_sent();
+        let is_last_of_turn = !connection.is_mid_super_packet();
         let priority = ctx.settings.transports[usize::from(state.transport)].priority;
-        let options = connection.multipath_option_bytes(segment.len);
-        let header = segment.tcp_header_len(connection.has_timestamps()) + options;
+        let options = connection.dss_bytes(segment.len);
+        let header = segment.header_len(connection.has_timestamps()) + options;
         let ip = IPV4_HEADER_BYTES + header + segment.len;
         // A packet without data (SYN, ACK) has rank 0 and precedes all others.
         let ranked = ctx.hot.ranked != 0 && segment.len > 0;
@@ -174,21 +174,21 @@ impl<'n> BorrowedHost<'n> {
             seq: segment.seq,
             ack: segment.ack,
             window: segment.window,
-            remaining: if ranked { pfabric_rank_of_connection(connection) } else { 0 },
+            remaining: if ranked { pfabric_rank(connection) } else { 0 },
             options: ctx.packets.add_tcp_options(segment.options),
             stamps: segment.stamps,
             len: segment.len as u16,
             ecn: *ecn,
             flags: segment.flags,
         };
-        let size = ctx.settings.overhead.frame_size_of_ip_packet(ip, priority) as u16;
+        let size = ctx.settings.overhead.frame_size(ip, priority) as u16;
         let packet = Packet {
             at: ctx.now(),
             route: way.route,
             vlan: state.vlan,
             ..Packet::new(FrameContent::Segment(carried), size, state.class)
         };
-        let index = ctx.packets.insert_packet(packet);
+        let index = ctx.packets.insert(packet);
         self.send_through_stack(way, index, ctx);
         if !ctx.hot.stackless {
             self.sibling_mut(way.host).has_more_frames = !is_last_of_turn;
@@ -213,10 +213,10 @@ impl SendReliable for TcpEnd {
         }
         loop {
             let way = host.way_out(end, ctx);
-            let (state, nic) = host.endpoint_and_port_mut(end, way);
+            let (state, nic) = host.endpoint_and_port(end, way);
             let connection = &TcpEnd::of(&state.protocol).connection;
             if !nic.has_room(way.nic_queue, ctx, || connection.small_queue_share())
-                && !connection.is_super_packet_partly_sent()
+                && !connection.is_mid_super_packet()
             {
                 host.block_endpoint(end, way);
                 return;
@@ -229,13 +229,13 @@ impl SendReliable for TcpEnd {
 
     /// Sends one segment or super-packet. With a queue for each flow it sends all that has room and leaves the round robin.
     fn send_turn<'n>(host: &mut BorrowedHost<'n>, end: EndpointToken<'n>, ctx: &mut Context) -> bool {
-        let stays = if ctx.settings.nic_queue.has_shares_of_flows() {
+        let stays = if ctx.settings.nic_queue.has_flow_shares() {
             host.endpoint_mut(end).blocked = false;
             TcpEnd::send_available(host, end, ctx);
             false
         } else if let Some(sent) = &host.poll_segment(end, ctx) {
             host.send_segment(end, sent, ctx);
-            while TcpEnd::of(&host.endpoint_mut(end).protocol).connection.is_super_packet_partly_sent() {
+            while TcpEnd::of(&host.endpoint_mut(end).protocol).connection.is_mid_super_packet() {
                 let Some(sent) = &host.poll_segment(end, ctx) else { break };
                 host.send_segment(end, sent, ctx);
             }

@@ -77,11 +77,11 @@ impl<'n> BorrowedHost<'n> {
         let len = source.next_datagram();
         let is_last = source.remaining == 0;
         if !is_last {
-            let wire = ctx.settings.overhead.wire_size_of_datagram(len, priority);
+            let wire = ctx.settings.overhead.datagram_wire_size(len, priority);
             let due = now + source.settings.rate.serialise(Bytes(u64::from(wire)));
             state.schedule_timer_at(due, ctx);
         }
-        self.send_or_drop_datagram(end, len, ctx);
+        self.send_or_drop(end, len, ctx);
         if is_last {
             self.finish_datagram_source(end, ctx);
         }
@@ -90,22 +90,22 @@ impl<'n> BorrowedHost<'n> {
     fn finish_datagram_source(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
         let state = self.endpoint_mut(end);
         let (endpoint_key, left) = (state.key(), state.datagram_source_mut().left);
-        if let Some(counters) = state.take_unreported_counters() {
-            ctx.report_endpoint_event(endpoint_key, EndpointEvent::Counted(counters));
+        if let Some(counters) = state.take_counters() {
+            ctx.report_event(endpoint_key, EndpointEvent::Counted(counters));
         }
-        ctx.report_endpoint_event(endpoint_key, EndpointEvent::DatagramsOver(left));
+        ctx.report_event(endpoint_key, EndpointEvent::DatagramsOver(left));
     }
 
     /// The application sends a datagram: it goes to the NIC, waits for buffer space, or is dropped here.
-    fn send_or_drop_datagram(&mut self, end: EndpointToken<'n>, len: u32, ctx: &mut Context) {
+    fn send_or_drop(&mut self, end: EndpointToken<'n>, len: u32, ctx: &mut Context) {
         let way = self.way_out(end, ctx);
-        let (state, port) = self.endpoint_and_port_mut(end, way);
+        let (state, port) = self.endpoint_and_port(end, way);
         let (class, is_blocked) = (state.class, state.blocked);
         let source = state.datagram_source_mut();
         if is_blocked {
-            source.counted.count_lost_datagram(len);
-            let slot = self.port.egress_queue_token(class, &ctx.hot);
-            self.ports.rare_event_counters_mut(slot).drops[DropReason::BufferFull as usize] += 1;
+            source.counted.count_lost(len);
+            let slot = self.port.egress_token(class, &ctx.hot);
+            self.ports.rare_counters_mut(slot).drops[DropReason::BufferFull as usize] += 1;
             return;
         }
         source.left += 1;
@@ -118,11 +118,7 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// A blocked source sends its waiting datagram and leaves the round robin.
-    pub(in crate::endpoint) fn send_waiting_datagram(
-        &mut self,
-        end: EndpointToken<'n>,
-        ctx: &mut Context,
-    ) -> bool {
+    pub(in crate::endpoint) fn send_waiting(&mut self, end: EndpointToken<'n>, ctx: &mut Context) -> bool {
         let state = self.endpoint_mut(end);
         state.blocked = false;
         let len = state.datagram_source_mut().waiting;
@@ -136,12 +132,11 @@ impl<'n> BorrowedHost<'n> {
         let priority = ctx.settings.transports[usize::from(state.transport)].priority;
         let is_capable = state.datagram_source_mut().settings.ecn;
         let ecn = if is_capable { EcnCodepoint::Ect0 } else { EcnCodepoint::NotEct };
-        let size =
-            ctx.settings.overhead.frame_size_of_ip_packet(len + IPV4_UDP_HEADER_BYTES, priority) as u16;
+        let size = ctx.settings.overhead.frame_size(len + IPV4_UDP_HEADER_BYTES, priority) as u16;
         let content = FrameContent::Datagram { to: state.peer, len: len as u16, ecn };
         let (route, vlan) = (way.route, state.vlan);
         let packet = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, state.class) };
-        let index = ctx.packets.insert_packet(packet);
+        let index = ctx.packets.insert(packet);
         self.send_through_stack(way, index, ctx);
         self.count_turn(ctx);
     }
@@ -155,7 +150,7 @@ impl<'n> BorrowedHost<'n> {
         ecn: EcnCodepoint,
         ctx: &mut Context,
     ) {
-        let Some(end) = self.find_endpoint_by_key(to) else { return };
+        let Some(end) = self.find_endpoint(to) else { return };
         let (now, bytes) = (ctx.now(), u64::from(len));
         let state = self.endpoint_mut(end);
         let workload = state.workload;
@@ -168,7 +163,7 @@ impl<'n> BorrowedHost<'n> {
         let is_last = sink.received == sink.awaited;
         self.count_goodput(workload, bytes, ctx);
         if is_last {
-            ctx.report_endpoint_event(to, EndpointEvent::DatagramsReceived(now));
+            ctx.report_event(to, EndpointEvent::DatagramsReceived(now));
         }
     }
 
@@ -183,7 +178,7 @@ impl<'n> BorrowedHost<'n> {
         let (endpoint_key, sink) = (state.key(), state.datagram_sink_mut());
         sink.awaited = count;
         if sink.received == count {
-            ctx.report_endpoint_event(endpoint_key, EndpointEvent::DatagramsReceived(sink.last));
+            ctx.report_event(endpoint_key, EndpointEvent::DatagramsReceived(sink.last));
         }
     }
 }

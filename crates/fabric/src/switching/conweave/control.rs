@@ -15,7 +15,7 @@ pub(crate) const PATH_CONTROL_BYTES: u16 = 64;
 /// The time of a full frame along a path and of a control frame back, if nothing else is on the way.
 pub(super) fn round_trip_time(plan: &NetworkPlan, path: &LeafPath) -> Span {
     let overhead = &plan.settings.overhead;
-    let data = overhead.wire_size_of_ip_packet(plan.settings.mtu, plan.priorities[0]);
+    let data = overhead.wire_size(plan.settings.mtu, plan.priorities[0]);
     let control = u32::from(PATH_CONTROL_BYTES) + overhead.gap;
     let time = |port: PortId, bytes: u32| {
         let channel = plan.topology.channel(port);
@@ -34,13 +34,13 @@ impl<'n> BorrowedSwitch<'n> {
         tag: PathTag,
         ctx: &mut Context,
     ) {
-        let class = ctx.plan.class_index_of_priority(settings_of(ctx).control_priority);
+        let class = ctx.plan.class_index(settings_of(ctx).control_priority);
         let egress = self.hashed_next_hop(Some(about), tag.from, ctx);
         let egress = self.ports.port_token(egress, ctx);
         let content = FrameContent::PathControl(PathControl { about, kind });
         let frame =
             Packet { at: ctx.now(), route: tag.from.0, ..Packet::new(content, PATH_CONTROL_BYTES, class) };
-        let index = ctx.packets.insert_packet(frame);
+        let index = ctx.packets.insert(frame);
         ctx.packets.set_path_tag(index, tag);
         self.conweave_mut().counts.control_frames += 1;
         self.send_own_frame(index, egress, ctx);
@@ -58,11 +58,11 @@ impl<'n> BorrowedSwitch<'n> {
         if ctx.plan.topology.peer(first) != to {
             let egress = self.hashed_next_hop(Some(about), to, ctx);
             let egress = self.ports.port_token(egress, ctx);
-            self.send_queue_or_drop_at_egress(ingress, index, (egress, class), ctx);
+            self.transmit_or_enqueue(ingress, index, (egress, class), ctx);
             return;
         }
         let (now, tag, path_busy) = (ctx.now(), ctx.packets.path_tag(index), settings_of(ctx).path_busy);
-        ctx.packets.remove_packet(index);
+        ctx.packets.remove(index);
         let state = self.conweave_mut();
         state.control_frames_received += 1;
         if kind == PathControlKind::Busy {

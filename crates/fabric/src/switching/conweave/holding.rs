@@ -66,7 +66,7 @@ impl<'n> BorrowedSwitch<'n> {
         let (now, settings) = (ctx.now(), settings_of(ctx));
         let (packet, tag) = (&ctx.packets[index], ctx.packets.path_tag(index));
         let key = packet.destination_endpoint_key().unwrap_or(packet.route);
-        let is_marked = packet.ecn_codepoint_of_packet() == EcnCodepoint::Ce;
+        let is_marked = packet.ecn_codepoint() == EcnCodepoint::Ce;
         let state = self.conweave_mut();
         state.forget_idle_flows(now);
         let sink = state.sinks.entry(key).or_insert_with(|| SinkFlow::new(port));
@@ -88,7 +88,7 @@ impl<'n> BorrowedSwitch<'n> {
         match arrival {
             Arrival::Hold => self.hold(ingress, index, key, ctx),
             Arrival::Pass | Arrival::Tail => {
-                self.count_late_packet(key, &tag);
+                self.count_late(key, &tag);
                 self.send_to_port(ingress, index, port, ctx);
             }
         }
@@ -111,7 +111,7 @@ impl<'n> BorrowedSwitch<'n> {
         }
     }
 
-    fn count_late_packet(&mut self, key: u32, tag: &PathTag) {
+    fn count_late(&mut self, key: u32, tag: &PathTag) {
         let state = self.conweave_mut();
         let late = state.sinks.get_mut(&key).is_some_and(|sink| sink.passes_late(tag));
         state.counts.late_packets += u64::from(late);
@@ -122,13 +122,13 @@ impl<'n> BorrowedSwitch<'n> {
         let Some(port) = self.conweave_mut().sinks.get(&key).map(|sink| sink.held.port) else { return };
         let egress = self.ports.port_token(port, ctx);
         ctx.packets[index].ingress = ingress.peer_port_id();
-        if let Err(reason) = self.admit_held_packet(index, egress, ctx) {
+        if let Err(reason) = self.admit_held(index, egress, ctx) {
             self.ports.reborrow().drop_packet(index, egress, reason, ctx);
             self.end_hold_if_empty(key);
             return;
         }
         let size = u64::from(ctx.packets[index].size);
-        self.ports.count_held_packet(size);
+        self.ports.count_held(size);
         let state = self.conweave_mut();
         state.add_held_bytes(size);
         let Some(sink) = state.sinks.get_mut(&key) else { return };
@@ -148,22 +148,22 @@ impl<'n> BorrowedSwitch<'n> {
     }
 
     /// Reserves buffer for a packet that is to be held.
-    fn admit_held_packet(
+    fn admit_held(
         &mut self,
         index: PacketId,
         egress: PortToken<'n>,
         ctx: &mut Context,
     ) -> Result<(), DropReason> {
         let (class, size) = (ctx.packets[index].class & 7, u64::from(ctx.packets[index].size));
-        if is_accounted_by_ingress(class, ctx) {
+        if is_ingress_accounted(class, ctx) {
             return self.admit_to_buffer(index, egress, ctx);
         }
-        let slot = egress.egress_queue_token(class, &ctx.hot).slot_id();
-        let (alpha, limit) = (self.policy_of_class(class).alpha, self.policy_of_class(class).limit);
+        let slot = egress.egress_token(class, &ctx.hot).slot_id();
+        let (alpha, limit) = (self.class_policy(class).alpha, self.class_policy(class).limit);
         let held = self.conweave_mut().held_lossy.get(&slot).copied().unwrap_or_default() + size;
         let fits = if ctx.hot.shared {
             let pool = self.shared_pool_mut(class, ctx);
-            let free = pool.free_bytes_of_pool();
+            let free = pool.free_bytes();
             let fits = held <= dynamic_threshold(alpha, free) && size <= free;
             pool.used += if fits { size } else { 0 };
             fits
@@ -190,63 +190,57 @@ impl<'n> BorrowedSwitch<'n> {
         let egress = self.ports.port_token(port, ctx);
         while let Some(index) = fifo.pop_front(&ctx.packets) {
             let tag = ctx.packets.path_tag(index);
-            self.count_late_packet(key, &tag);
-            self.pass_held_packet_on(index, egress, ctx);
+            self.count_late(key, &tag);
+            self.pass_held_on(index, egress, ctx);
         }
     }
 
     /// A held packet joins its egress queue.
-    fn pass_held_packet_on(&mut self, index: PacketId, egress: PortToken<'n>, ctx: &mut Context) {
+    fn pass_held_on(&mut self, index: PacketId, egress: PortToken<'n>, ctx: &mut Context) {
         let (class, size) = (ctx.packets[index].class & 7, u64::from(ctx.packets[index].size));
-        let by_ingress = is_accounted_by_ingress(class, ctx);
-        self.ports.uncount_held_packet(size);
+        let by_ingress = is_ingress_accounted(class, ctx);
+        self.ports.uncount_held(size);
         self.conweave_mut().held_bytes -= size;
-        let slot = egress.egress_queue_token(class, &ctx.hot);
-        self.log_path_of_packet(index, egress.port_id(), ctx);
+        let slot = egress.egress_token(class, &ctx.hot);
+        self.log_path(index, egress.port_id(), ctx);
         let watched = ctx.hot.watched_arrivals & 1 << class != 0;
         let over = self.marker_selects(egress, class, ctx);
         let is_refused = ctx.hot.can_refuse && self.refusal(egress, class, ctx).is_some();
-        let is_dropped = is_refused || over && self.should_drop_not_ect_packet(index, ctx);
+        let is_dropped = is_refused || over && self.should_drop_not_ect(index, ctx);
         if !by_ingress {
-            self.move_held_lossy_bytes(slot, size, !is_dropped, ctx);
+            self.move_lossy_bytes(slot, size, !is_dropped, ctx);
         } else if is_dropped {
-            self.release_buffer_of_packet(index, egress, ctx);
+            self.release_buffer(index, egress, ctx);
         }
         if is_dropped {
-            if !self.reborrow().drop_if_link_down_or_storm(index, egress, ctx) {
+            if !self.reborrow().drop_if_refused(index, egress, ctx) {
                 self.ports.reborrow().drop_packet(index, egress, DropReason::NotEct, ctx);
             }
             return;
         }
         if over {
-            self.mark_congestion_experienced(index, slot, ctx);
+            self.mark_ce(index, slot, ctx);
         }
         if watched {
             self.ports.egress_queue_mut(slot).waiting += 1;
         }
         if ctx.hot.qcn {
-            self.reborrow().sample_queue_and_send_cnm(egress, index, ctx);
+            self.reborrow().sample_and_send_cnm(egress, index, ctx);
         }
-        self.enqueue_and_start_port(egress, slot, index, ctx);
+        self.enqueue_and_start(egress, slot, index, ctx);
     }
 
     /// Bytes of a lossy packet are no longer held: they count in the egress queue, if the packet joins that.
-    fn move_held_lossy_bytes(
-        &mut self,
-        slot: EgressQueueToken<'n>,
-        size: u64,
-        joins: bool,
-        ctx: &mut Context,
-    ) {
-        let (port, class) = ctx.plan.port_and_class_of_slot(slot.slot_id());
+    fn move_lossy_bytes(&mut self, slot: EgressQueueToken<'n>, size: u64, joins: bool, ctx: &mut Context) {
+        let (port, class) = ctx.plan.port_and_class(slot.slot_id());
         if let Some(held) = self.conweave_mut().held_lossy.get_mut(&slot.slot_id()) {
             *held -= size;
         }
         if ctx.hot.shared {
-            let reserved = self.policy_of_class(class).reserved;
+            let reserved = self.class_policy(class).reserved;
             let backlog = self.ports.egress_queue(slot).backlog + size;
             let taken = if joins { backlog.saturating_sub(reserved).min(size) } else { 0 };
-            self.give_back_to_pool(size - taken, port, class, ctx);
+            self.return_to_pool(size - taken, port, class, ctx);
         }
     }
 
@@ -271,7 +265,7 @@ impl<'n> BorrowedSwitch<'n> {
 
     /// Schedules the time at which held packets are due, if no earlier timer is pending.
     fn schedule_hold_timer(&mut self, key: u32, ctx: &mut Context) {
-        let switch = self.own_switch_id();
+        let switch = self.switch_id();
         let Some(sink) = self.conweave_mut().sinks.get_mut(&key).filter(|sink| sink.holds_packets()) else {
             return;
         };
@@ -284,7 +278,7 @@ impl<'n> BorrowedSwitch<'n> {
 }
 
 /// Whether the account of packets of a class is that of their ingress.
-fn is_accounted_by_ingress(class: u8, ctx: &Context) -> bool {
-    ctx.hot.is_class_lossless(class & ctx.hot.account_mask)
+fn is_ingress_accounted(class: u8, ctx: &Context) -> bool {
+    ctx.hot.is_lossless(class & ctx.hot.account_mask)
         || matches!(ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_))
 }

@@ -48,7 +48,7 @@ impl<'n> BorrowedSwitch<'n> {
                 self.arrive_at_sink(ingress, index, first, ctx);
                 return;
             }
-            (true, false, false) => self.next_hop_on_path(index, to, ctx),
+            (true, false, false) => self.path_next_hop(index, to, ctx),
             (_, _, true) => first,
             (false, _, false) => self.hashed_next_hop(packet.destination_endpoint_key(), to, ctx),
         };
@@ -57,20 +57,20 @@ impl<'n> BorrowedSwitch<'n> {
 
     /// Sends, queues or drops a packet at `port`.
     fn send_to_port(&mut self, ingress: PortToken<'n>, index: PacketId, port: PortId, ctx: &mut Context) {
-        self.log_path_of_packet(index, port, ctx);
+        self.log_path(index, port, ctx);
         let class = ctx.packets[index].class;
         let egress = self.ports.port_token(port, ctx);
-        self.send_queue_or_drop_at_egress(ingress, index, (egress, class), ctx);
+        self.transmit_or_enqueue(ingress, index, (egress, class), ctx);
     }
 
-    fn log_path_of_packet(&self, index: PacketId, port: PortId, ctx: &mut Context) {
+    fn log_path(&self, index: PacketId, port: PortId, ctx: &mut Context) {
         if let Some(log) = &mut ctx.paths {
             log.count_packet(&ctx.packets[index], self.switch_state().node, port);
         }
     }
 
     /// The port of a tagged packet between leaves; if its path is gone, another.
-    fn next_hop_on_path(&self, index: PacketId, to: NodeId, ctx: &Context) -> PortId {
+    fn path_next_hop(&self, index: PacketId, to: NodeId, ctx: &Context) -> PortId {
         let among = self.current_routes().ports(self.switch_state().node, to);
         let own = ctx.packets.path_tag(index).path.into_iter().find(|port| among.contains(port));
         own.unwrap_or_else(|| self.hashed_next_hop(ctx.packets[index].destination_endpoint_key(), to, ctx))
@@ -100,7 +100,7 @@ impl<'n> BorrowedSwitch<'n> {
         state.counts.reroutes += u64::from(rerouted);
         state.sources.insert(key, flow);
         ctx.packets.set_path_tag(index, tag);
-        self.next_hop_on_path(index, to, ctx)
+        self.path_next_hop(index, to, ctx)
     }
 
     /// The flow of a packet at the leaf of its sender, and whether it has moved: after a gap, or because its path is gone.
@@ -140,7 +140,7 @@ impl<'n> BorrowedSwitch<'n> {
     /// A random shortest path from this leaf to that of `to`.
     fn draw_path(&mut self, to: NodeId, ctx: &Context) -> LeafPath {
         let topology = &ctx.plan.topology;
-        let (routes, switch) = self.routes_and_switch_mut();
+        let (routes, switch) = self.routes_and_switch();
         let (mut path, mut at) = ([PortId::NONE; PATH_PORTS_MAX], switch.node);
         for place in &mut path {
             let among = routes.ports(at, to);
@@ -154,6 +154,6 @@ impl<'n> BorrowedSwitch<'n> {
     }
 
     fn conweave_mut(&mut self) -> &mut ConWeaveState {
-        self.routes_and_switch_mut().1.conweave.get_or_insert_default()
+        self.routes_and_switch().1.conweave.get_or_insert_default()
     }
 }

@@ -162,7 +162,7 @@ mod tests {
             Arrival::Pass
         );
         assert_eq!(sink.on_packet(&packet(1, 21, PathMark::None, true), at(25), &SETTINGS), Arrival::Hold);
-        let index = pool.insert_packet(Packet::new(FrameContent::Lost, 64, 0));
+        let index = pool.insert(Packet::new(FrameContent::Lost, 64, 0));
         sink.held.fifo.push_back(&mut pool, index);
         sink
     }

@@ -45,7 +45,7 @@ fn every_one_runs_with_every_constant_set() {
     for (name, config) in CongestionControlConfig::NAMES {
         let mut expected = *config;
         let mut lines = format!("congestion_control = \"{name}\"\n");
-        for (index, parameter) in config.congestion_control_parameters().iter().enumerate() {
+        for (index, parameter) in config.constants().iter().enumerate() {
             let (value, shown) = other(parameter.default, parameter.range);
             assert!(expected.set_constant(index, value));
             writeln!(lines, "{} = {shown}", parameter.key).unwrap();
@@ -66,7 +66,7 @@ fn every_one_runs_with_every_constant_set() {
 #[test]
 fn every_constant_is_in_the_reference_under_its_name() {
     for (name, config) in CongestionControlConfig::NAMES {
-        for parameter in config.congestion_control_parameters() {
+        for parameter in config.constants() {
             let path = format!("transport.{}", parameter.key);
             let option = options().iter().find(|option| option.path == path).expect("documented");
             assert_eq!(

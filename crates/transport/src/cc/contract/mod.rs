@@ -11,7 +11,7 @@ use super::{
     CongestionWindow, ConstantValue,
 };
 use pauseframe_units::{Span, Time};
-use player::{CcContractPlayer, SplitMix64, play_contract_steps_and_check};
+use player::{CcContractPlayer, SplitMix64, play_steps};
 
 const CONTRACT_MSS: u32 = 1000;
 /// A large window, in segments.
@@ -21,13 +21,13 @@ const RANDOM_SEQUENCES: u64 = 64;
 const STEPS_PER_SEQUENCE: usize = 300;
 
 /// An ACK of `acked` bytes.
-pub(super) fn ack_sample_of_bytes(acked: u64, snd_una: u64, snd_nxt: u64) -> AckSample {
+pub(super) fn ack_sample(acked: u64, snd_una: u64, snd_nxt: u64) -> AckSample {
     let rtt = Span::from_us(100);
     AckSample { acked, ece: false, snd_una, snd_nxt, now: Time::ZERO, rtt, srtt: rtt, open: true }
 }
 
 /// A window of so many segments of 1000 bytes, in slow start.
-pub(super) fn window_of_full_segments(segments: u64) -> CongestionWindow {
+pub(super) fn window_of(segments: u64) -> CongestionWindow {
     CongestionWindow { cwnd: segments * u64::from(CONTRACT_MSS), ssthresh: u64::MAX, mss: CONTRACT_MSS }
 }
 
@@ -42,7 +42,7 @@ pub struct CcContractRule {
     pub check: fn(&CongestionControlConfig) -> Result<(), String>,
 }
 
-/// The rules. A plug-in that fails in one of them panics ([`super::plugin::plugin_failure_from_panic_message`]).
+/// The rules. A plug-in that fails in one of them panics ([`super::plugin::failure_from_panic`]).
 pub const CONTRACT_RULES: &[CcContractRule] = &[
     CcContractRule {
         name: "window",
@@ -63,22 +63,22 @@ pub const CONTRACT_RULES: &[CcContractRule] = &[
     CcContractRule {
         name: "own state",
         demand: "Two connections that take turns have the windows that each has alone: nothing is kept outside of the state",
-        check: check_state_isolation,
+        check: check_isolation,
     },
     CcContractRule {
         name: "loss",
         demand: "A loss in a window of 100 segments shrinks it",
-        check: check_reaction_to_losses,
+        check: check_loss_reaction,
     },
     CcContractRule {
         name: "marks",
         demand: "ECN marks on all of a window of 100 segments shrink it",
-        check: check_reaction_to_marks,
+        check: check_mark_reaction,
     },
     CcContractRule {
         name: "once",
         demand: "Marks on every packet shrink the window at most once a window of data",
-        check: wire::check_one_reduction_per_window,
+        check: wire::check_one_reduction,
     },
     CcContractRule {
         name: "avoidance",
@@ -88,35 +88,28 @@ pub const CONTRACT_RULES: &[CcContractRule] = &[
     CcContractRule {
         name: "idle",
         demand: "The same after a minute in which nothing was sent",
-        check: check_restart_after_idle,
+        check: check_idle_restart,
     },
 ];
 
 fn check_random_sequences(config: &CongestionControlConfig) -> Result<(), String> {
     (0..RANDOM_SEQUENCES).try_for_each(|seed| {
-        play_contract_steps_and_check(
-            config,
-            &SplitMix64::new(seed).random_contract_steps(STEPS_PER_SEQUENCE),
-        )
-        .map(drop)
+        play_steps(config, &SplitMix64::new(seed).random_steps(STEPS_PER_SEQUENCE)).map(drop)
     })
 }
 
 fn check_random_constants(config: &CongestionControlConfig) -> Result<(), String> {
     (0..RANDOM_SEQUENCES).try_for_each(|seed| {
         let mut draws = SplitMix64::new(seed);
-        let other = config_with_drawn_constants(*config, &draws.random_bytes(12));
-        let trouble = |error| format!("with {}: {error}", constants_as_text(&other));
-        play_contract_steps_and_check(&other, &draws.random_contract_steps(STEPS_PER_SEQUENCE))
-            .map(drop)
-            .map_err(trouble)
+        let other = draw_constants(*config, &draws.random_bytes(12));
+        let trouble = |error| format!("with {}: {error}", format_constants(&other));
+        play_steps(&other, &draws.random_steps(STEPS_PER_SEQUENCE)).map(drop).map_err(trouble)
     })
 }
 
 fn check_determinism(config: &CongestionControlConfig) -> Result<(), String> {
-    let steps = SplitMix64::new(1).random_contract_steps(STEPS_PER_SEQUENCE);
-    let (first, second) =
-        (play_contract_steps_and_check(config, &steps)?, play_contract_steps_and_check(config, &steps)?);
+    let steps = SplitMix64::new(1).random_steps(STEPS_PER_SEQUENCE);
+    let (first, second) = (play_steps(config, &steps)?, play_steps(config, &steps)?);
     match first.iter().zip(&second).position(|(one, other)| one != other) {
         None => Ok(()),
         Some(index) => Err(format!(
@@ -128,16 +121,16 @@ fn check_determinism(config: &CongestionControlConfig) -> Result<(), String> {
     }
 }
 
-fn check_state_isolation(config: &CongestionControlConfig) -> Result<(), String> {
+fn check_isolation(config: &CongestionControlConfig) -> Result<(), String> {
     let (one, other) = (
-        SplitMix64::new(2).random_contract_steps(STEPS_PER_SEQUENCE),
-        SplitMix64::new(3).random_contract_steps(STEPS_PER_SEQUENCE),
+        SplitMix64::new(2).random_steps(STEPS_PER_SEQUENCE),
+        SplitMix64::new(3).random_steps(STEPS_PER_SEQUENCE),
     );
-    let alone = play_contract_steps_and_check(config, &one)?;
+    let alone = play_steps(config, &one)?;
     let (mut first, mut second) = (CcContractPlayer::new(config), CcContractPlayer::new(config));
     for (index, (step, between)) in one.iter().zip(&other).enumerate() {
-        second.play_contract_step_and_check(*between)?;
-        first.play_contract_step_and_check(*step)?;
+        second.play_step(*between)?;
+        first.play_step(*step)?;
         // A copy of a connection must behave like the original.
         first = first.clone();
         if first.window != alone[index] {
@@ -151,48 +144,45 @@ fn check_state_isolation(config: &CongestionControlConfig) -> Result<(), String>
     Ok(())
 }
 
-fn check_reaction_to_losses(config: &CongestionControlConfig) -> Result<(), String> {
+fn check_loss_reaction(config: &CongestionControlConfig) -> Result<(), String> {
     if config.owns_window() {
         return Ok(()); // It answers delivery rates.
     }
-    let mut cc = CongestionControl::new_with_strict_plugin_checks(config);
-    let window = window_of_full_segments(LARGE_WINDOW_SEGMENTS);
-    let reduced = cc.ssthresh_after_congestion(&window, CongestionCause::Loss);
+    let mut cc = CongestionControl::new_strict(config);
+    let window = window_of(LARGE_WINDOW_SEGMENTS);
+    let reduced = cc.on_congestion(&window, CongestionCause::Loss);
     if reduced < window.cwnd { Ok(()) } else { Err(format!("{} bytes became {reduced} bytes", window.cwnd)) }
 }
 
-fn check_reaction_to_marks(config: &CongestionControlConfig) -> Result<(), String> {
+fn check_mark_reaction(config: &CongestionControlConfig) -> Result<(), String> {
     if config.owns_window() {
         return Ok(());
     }
-    let mut cc = CongestionControl::new_with_strict_plugin_checks(config);
-    let mut window = window_of_full_segments(LARGE_WINDOW_SEGMENTS);
+    let mut cc = CongestionControl::new_strict(config);
+    let mut window = window_of(LARGE_WINDOW_SEGMENTS);
     let before = window.cwnd;
     for segment in 1..=LARGE_WINDOW_SEGMENTS {
         let snd_una = segment * u64::from(CONTRACT_MSS);
-        let ack = AckSample {
-            ece: true,
-            ..ack_sample_of_bytes(u64::from(CONTRACT_MSS), snd_una, snd_una + before)
-        };
+        let ack = AckSample { ece: true, ..ack_sample(u64::from(CONTRACT_MSS), snd_una, snd_una + before) };
         cc.on_ack(&mut window, &ack);
     }
-    let reduced = cc.ssthresh_after_congestion(&window, CongestionCause::Ecn);
+    let reduced = cc.on_congestion(&window, CongestionCause::Ecn);
     if reduced < before { Ok(()) } else { Err(format!("{before} bytes became {reduced} bytes")) }
 }
 
 fn check_congestion_avoidance(config: &CongestionControlConfig) -> Result<(), String> {
-    check_growth_after_reduction(config, None)
+    check_regrowth(config, None)
 }
 
-fn check_restart_after_idle(config: &CongestionControlConfig) -> Result<(), String> {
-    check_growth_after_reduction(config, Some(Span::from_secs(60)))
+fn check_idle_restart(config: &CongestionControlConfig) -> Result<(), String> {
+    check_regrowth(config, Some(Span::from_secs(60)))
 }
 
 /// Checks growth during one window of ACKs after a loss and an idle time.
-fn check_growth_after_reduction(config: &CongestionControlConfig, idle: Option<Span>) -> Result<(), String> {
-    let mut cc = CongestionControl::new_with_strict_plugin_checks(config);
-    let mut window = window_of_full_segments(LARGE_WINDOW_SEGMENTS);
-    window.ssthresh = cc.ssthresh_after_congestion(&window, CongestionCause::Loss);
+fn check_regrowth(config: &CongestionControlConfig, idle: Option<Span>) -> Result<(), String> {
+    let mut cc = CongestionControl::new_strict(config);
+    let mut window = window_of(LARGE_WINDOW_SEGMENTS);
+    window.ssthresh = cc.on_congestion(&window, CongestionCause::Loss);
     window.cwnd = window.ssthresh;
     let start = window.cwnd;
     let mut now = Time::ZERO + Span::from_secs(1);
@@ -200,7 +190,7 @@ fn check_growth_after_reduction(config: &CongestionControlConfig, idle: Option<S
     if let Some(idle) = idle {
         play_round_trip(&mut cc, &mut window, &mut snd_una, now);
         now += idle;
-        cc.on_restart_after_idle(idle);
+        cc.on_idle_restart(idle);
     }
     let start = if idle.is_some() { window.cwnd } else { start };
     play_round_trip(&mut cc, &mut window, &mut snd_una, now);
@@ -215,16 +205,15 @@ fn play_round_trip(cc: &mut CongestionControl, window: &mut CongestionWindow, sn
     let (end, flight) = (*snd_una + window.cwnd, window.cwnd);
     while *snd_una < end {
         *snd_una += u64::from(CONTRACT_MSS);
-        let ack =
-            AckSample { now, ..ack_sample_of_bytes(u64::from(CONTRACT_MSS), *snd_una, *snd_una + flight) };
+        let ack = AckSample { now, ..ack_sample(u64::from(CONTRACT_MSS), *snd_una, *snd_una + flight) };
         cc.on_ack(window, &ack);
         cc.increase_window(window, &ack);
     }
 }
 
 /// `config` with every constant drawn from its range: 0 gives the smallest, 255 the largest.
-fn config_with_drawn_constants(mut config: CongestionControlConfig, draws: &[u8]) -> CongestionControlConfig {
-    for (index, parameter) in config.congestion_control_parameters().iter().enumerate() {
+fn draw_constants(mut config: CongestionControlConfig, draws: &[u8]) -> CongestionControlConfig {
+    for (index, parameter) in config.constants().iter().enumerate() {
         let share = f64::from(draws[index % draws.len()]) / 255.0;
         let between = |low: f64, high: f64| low + (high - low) * share;
         let value = match (parameter.default, parameter.range) {
@@ -246,7 +235,7 @@ fn config_with_drawn_constants(mut config: CongestionControlConfig, draws: &[u8]
     config
 }
 
-fn constants_as_text(config: &CongestionControlConfig) -> String {
+fn format_constants(config: &CongestionControlConfig) -> String {
     let value = |index| match config.get_constant(index) {
         Some(ConstantValue::Number(number)) => number.to_string(),
         Some(ConstantValue::Count(count)) => count.to_string(),
@@ -254,10 +243,7 @@ fn constants_as_text(config: &CongestionControlConfig) -> String {
         Some(ConstantValue::Time(span)) => span.to_string(),
         None => String::new(),
     };
-    let pairs = config
-        .congestion_control_parameters()
-        .iter()
-        .enumerate()
-        .map(|(index, one)| format!("{} = {}", one.key, value(index)));
+    let pairs =
+        config.constants().iter().enumerate().map(|(index, one)| format!("{} = {}", one.key, value(index)));
     pairs.collect::<Vec<_>>().join(", ")
 }

@@ -1,6 +1,6 @@
 //! Drives an algorithm with random events, as the sender does, and checks each of its answers.
 
-use super::{CONTRACT_MSS, ack_sample_of_bytes, window_of_full_segments};
+use super::{CONTRACT_MSS, ack_sample, window_of};
 use crate::cc::{
     AckSample, CongestionAlgorithm, CongestionCause, CongestionControl, CongestionControlConfig,
     CongestionWindow,
@@ -24,7 +24,7 @@ impl SplitMix64 {
         SplitMix64(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
-    fn next_random_u64(&mut self) -> u64 {
+    fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -33,18 +33,18 @@ impl SplitMix64 {
     }
 
     fn random_below(&mut self, end: u64) -> u64 {
-        self.next_random_u64() % end
+        self.next_u64() % end
     }
 
     pub(super) fn random_bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next_random_u64() as u8).collect()
+        (0..count).map(|_| self.next_u64() as u8).collect()
     }
 
-    pub(super) fn random_contract_steps(&mut self, count: usize) -> Vec<CcContractStep> {
-        (0..count).map(|_| self.random_contract_step()).collect()
+    pub(super) fn random_steps(&mut self, count: usize) -> Vec<CcContractStep> {
+        (0..count).map(|_| self.random_step()).collect()
     }
 
-    fn random_contract_step(&mut self) -> CcContractStep {
+    fn random_step(&mut self) -> CcContractStep {
         match self.random_below(16) {
             12 => CcContractStep::Cut(CongestionCause::Ecn),
             13 => CcContractStep::Cut(CongestionCause::Loss),
@@ -77,31 +77,31 @@ fn error_unless(kept: bool, message: impl FnOnce() -> String) -> Result<(), Stri
 
 impl CcContractPlayer {
     pub(super) fn new(config: &CongestionControlConfig) -> CcContractPlayer {
-        let cc = CongestionControl::new_with_strict_plugin_checks(config);
-        CcContractPlayer { cc, window: window_of_full_segments(10), snd_una: 0, now: Time::ZERO, closed: 0 }
+        let cc = CongestionControl::new_strict(config);
+        CcContractPlayer { cc, window: window_of(10), snd_una: 0, now: Time::ZERO, closed: 0 }
     }
 
     /// Plays one event and checks the answers.
-    pub(super) fn play_contract_step_and_check(&mut self, step: CcContractStep) -> Result<(), String> {
+    pub(super) fn play_step(&mut self, step: CcContractStep) -> Result<(), String> {
         let before = self.window;
         match step {
             CcContractStep::Ack { segments, ece, rtt_us, after_us } => {
-                self.play_ack_and_check(segments, ece, rtt_us, after_us)?;
+                self.play_ack(segments, ece, rtt_us, after_us)?;
             }
             CcContractStep::Cut(cause) => {
-                self.window.ssthresh = self.cc.ssthresh_after_congestion(&self.window, cause);
+                self.window.ssthresh = self.cc.on_congestion(&self.window, cause);
                 self.window.cwnd = self.window.ssthresh;
                 self.closed = 5;
             }
             CcContractStep::Timeout => {
-                self.window.ssthresh = self.cc.ssthresh_after_congestion(&self.window, CongestionCause::Loss);
+                self.window.ssthresh = self.cc.on_congestion(&self.window, CongestionCause::Loss);
                 self.cc.on_timeout();
                 self.window.cwnd = u64::from(CONTRACT_MSS);
                 self.closed = 5;
             }
             CcContractStep::Idle { us } => {
                 self.now += Span::from_us(us);
-                self.cc.on_restart_after_idle(Span::from_us(us));
+                self.cc.on_idle_restart(Span::from_us(us));
             }
         }
         self.check_window_change(&before, step)
@@ -122,13 +122,7 @@ impl CcContractPlayer {
         })
     }
 
-    fn play_ack_and_check(
-        &mut self,
-        segments: u64,
-        ece: bool,
-        rtt_us: u64,
-        after_us: u64,
-    ) -> Result<(), String> {
+    fn play_ack(&mut self, segments: u64, ece: bool, rtt_us: u64, after_us: u64) -> Result<(), String> {
         let before = self.window;
         let acked = (segments * u64::from(CONTRACT_MSS)).min(self.window.cwnd);
         self.snd_una += acked;
@@ -141,7 +135,7 @@ impl CcContractPlayer {
             rtt,
             srtt,
             open: self.closed == 0,
-            ..ack_sample_of_bytes(acked, self.snd_una, self.snd_una + self.window.cwnd)
+            ..ack_sample(acked, self.snd_una, self.snd_una + self.window.cwnd)
         };
         self.cc.on_ack(&mut self.window, &ack);
         error_unless(self.window.cwnd == before.cwnd, || "on_ack changed cwnd".to_owned())?;
@@ -171,10 +165,10 @@ impl CcContractPlayer {
 }
 
 /// Plays `steps` and checks each answer. Returns the windows.
-pub(super) fn play_contract_steps_and_check(
+pub(super) fn play_steps(
     config: &CongestionControlConfig,
     steps: &[CcContractStep],
 ) -> Result<Vec<CongestionWindow>, String> {
     let mut player = CcContractPlayer::new(config);
-    steps.iter().map(|step| player.play_contract_step_and_check(*step).map(|()| player.window)).collect()
+    steps.iter().map(|step| player.play_step(*step).map(|()| player.window)).collect()
 }

@@ -1,6 +1,6 @@
 //! The contract over the whole registry, with random events and constants.
 
-use super::player::{CcContractPlayer, CcContractStep, play_contract_steps_and_check};
+use super::player::{CcContractPlayer, CcContractStep, play_steps};
 use super::*;
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn play_built_in(config: &CongestionControlConfig, steps: &[CcContractStep]) -> 
     let mut trace = Vec::new();
     for step in steps {
         let before = player.window;
-        player.play_contract_step_and_check(*step).unwrap_or_else(|error| panic!("{config:?}: {error}"));
+        player.play_step(*step).unwrap_or_else(|error| panic!("{config:?}: {error}"));
         if matches!(step, CcContractStep::Ack { .. }) && before.cwnd >= before.ssthresh {
             let shrunk = before.cwnd.saturating_sub(player.window.cwnd);
             assert!(
@@ -47,8 +47,8 @@ proptest! {
     ) {
         for (_, config) in CongestionControlConfig::NAMES {
             let first = play_built_in(config, &steps);
-            prop_assert_eq!(first, play_contract_steps_and_check(config, &steps).unwrap(), "the same samples give the same answers");
-            play_built_in(&config_with_drawn_constants(*config, &draws), &steps);
+            prop_assert_eq!(first, play_steps(config, &steps).unwrap(), "the same samples give the same answers");
+            play_built_in(&draw_constants(*config, &draws), &steps);
         }
     }
 }
@@ -61,12 +61,12 @@ fn the_window_is_open_again_five_acks_after_a_reduction() {
     let mut player = CcContractPlayer::new(&vegas);
     let ack = CcContractStep::Ack { segments: 1, ece: false, rtt_us: 1000, after_us: 100 };
     for (segments, cut, expected) in [(10, false, 10), (8, true, 5)] {
-        player.window = CongestionWindow { ssthresh: 4000, ..window_of_full_segments(segments) };
+        player.window = CongestionWindow { ssthresh: 4000, ..window_of(segments) };
         if cut {
-            player.play_contract_step_and_check(CcContractStep::Cut(CongestionCause::Loss)).unwrap();
+            player.play_step(CcContractStep::Cut(CongestionCause::Loss)).unwrap();
         }
         for _ in 0..10 {
-            player.play_contract_step_and_check(ack).unwrap();
+            player.play_step(ack).unwrap();
         }
         assert_eq!(player.window.cwnd, expected * 1000, "{segments}");
     }
@@ -89,7 +89,7 @@ fn names_and_keys_are_unique_and_lower_case() {
         assert_eq!(*name, config.name());
         assert!(plain(name) && !config.description_and_source().is_empty());
         names.push(*name);
-        for (index, parameter) in config.congestion_control_parameters().iter().enumerate() {
+        for (index, parameter) in config.constants().iter().enumerate() {
             let rest = parameter.key.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
             assert!(
                 rest.is_some_and(|rest| !rest.is_empty()),
@@ -100,12 +100,8 @@ fn names_and_keys_are_unique_and_lower_case() {
             assert_eq!(config.get_constant(index), Some(parameter.default));
             names.push(parameter.key);
         }
-        assert_eq!(config.get_constant(config.congestion_control_parameters().len()), None);
-        assert!(
-            !config
-                .clone()
-                .set_constant(config.congestion_control_parameters().len(), ConstantValue::Flag(true))
-        );
+        assert_eq!(config.get_constant(config.constants().len()), None);
+        assert!(!config.clone().set_constant(config.constants().len(), ConstantValue::Flag(true)));
     }
     names.sort_unstable();
     let count = names.len();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const WINDOWS: u64 = 20;
 const ROUND_TRIP: Span = Span::from_us(100);
 
-pub(super) fn check_one_reduction_per_window(config: &CongestionControlConfig) -> Result<(), String> {
+pub(super) fn check_one_reduction(config: &CongestionControlConfig) -> Result<(), String> {
     if config.owns_window() {
         return Ok(()); // Marks do not stop it on a wire without a limit.
     }
@@ -26,7 +26,7 @@ pub(super) fn check_one_reduction_per_window(config: &CongestionControlConfig) -
         ..TcpConfig::PLAIN
     };
     let mut sender = Connection::open(Arc::new(settings), 0, 0, Time::ZERO);
-    sender.send_application_data(u64::MAX / 2, Time::ZERO);
+    sender.write(u64::MAX / 2, Time::ZERO);
     let (mut now, mut sent) = (Time::ZERO, VecDeque::new());
     let (mut windows, mut end, mut cuts) = (0, 0, 0);
     while windows < WINDOWS {
@@ -38,7 +38,7 @@ pub(super) fn check_one_reduction_per_window(config: &CongestionControlConfig) -
         };
         now = now.max(at + ROUND_TRIP);
         let before = sender.cwnd();
-        let flags = TcpFlags::ACK.with_flags(TcpFlags::ECE);
+        let flags = TcpFlags::ACK.with(TcpFlags::ECE);
         // The peer has sent its SYN and nothing else.
         let segment = Segment { seq: 1, ack, window: 1 << 30, flags, ..Segment::default() };
         sender.on_segment(&segment, EcnCodepoint::NotEct, now);

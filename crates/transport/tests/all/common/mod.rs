@@ -103,7 +103,7 @@ impl<'a> Wire<'a> {
 
     /// Hands data to an end and lets it send.
     pub fn send(&mut self, end: usize, bytes: u64) {
-        self.ends[end].send_application_data(bytes, self.now);
+        self.ends[end].write(bytes, self.now);
         self.poll(end);
     }
 
@@ -152,7 +152,7 @@ impl<'a> Wire<'a> {
     /// Does the next thing that happens; false if nothing will.
     pub fn step(&mut self) -> bool {
         let arrival = self.flying.keys().next().copied();
-        let timer = (0..2).filter_map(|end| Some((self.ends[end].next_timer_deadline()?, end))).min();
+        let timer = (0..2).filter_map(|end| Some((self.ends[end].deadline()?, end))).min();
         match (arrival, timer) {
             (Some(key), timer) if timer.is_none_or(|(at, _)| key.0 <= at) => {
                 self.now = key.0;
@@ -165,7 +165,7 @@ impl<'a> Wire<'a> {
                 self.now = at;
                 self.ends[end].on_timeout(at);
                 assert!(
-                    self.ends[end].next_timer_deadline() != Some(at) || self.delay == Span::ZERO,
+                    self.ends[end].deadline() != Some(at) || self.delay == Span::ZERO,
                     "a timer that stays"
                 );
                 self.poll(end);
@@ -202,7 +202,7 @@ impl<'a> Wire<'a> {
 
     fn next_at(&self) -> Option<Time> {
         let arrival = self.flying.keys().next().map(|key| key.0);
-        let timers = self.ends.iter().filter_map(Connection::next_timer_deadline);
+        let timers = self.ends.iter().filter_map(Connection::deadline);
         arrival.into_iter().chain(timers).min()
     }
 }

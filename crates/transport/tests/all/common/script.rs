@@ -76,7 +76,7 @@ impl Script {
     /// What a connection is made with.
     fn settings(&self) -> Arc<TcpConfig> {
         let config = self.config.clone();
-        Arc::new(self.without.iter().fold(config, |config, mechanism| config.without_mechanism(*mechanism)))
+        Arc::new(self.without.iter().fold(config, |config, mechanism| config.without(*mechanism)))
     }
 
     fn line(&mut self, line: &str) -> Result<(), String> {
@@ -90,13 +90,13 @@ impl Script {
             ["open"] => {
                 self.connection = Some(Connection::open(self.settings(), ISS, PEER_ISS, self.now));
                 let frame = self.frame;
-                self.connection().set_transmission_time_of_full_segment(frame);
+                self.connection().set_frame_time(frame);
                 self.poll();
                 return Ok(());
             }
             ["refuse"] => {
                 let connection = Connection::accept(self.settings(), ISS, PEER_ISS);
-                self.connection = Some(connection.with_connections_refused());
+                self.connection = Some(connection.without_listener());
                 return Ok(());
             }
             ["inherit", ref pairs @ ..] if self.connection.is_some() => return self.inherit(pairs),
@@ -121,18 +121,18 @@ impl Script {
             ["reply", bytes, "<", segment @ ..] => {
                 self.take_in(segment)?;
                 let (bytes, now) = (number(bytes)?, self.now);
-                self.connection().send_application_data(bytes, now);
+                self.connection().write(bytes, now);
                 self.poll();
                 Ok(())
             }
             ["send", bytes] => {
                 let (bytes, now) = (number(bytes)?, self.now);
-                self.connection().send_application_data(bytes, now);
+                self.connection().write(bytes, now);
                 self.poll();
                 Ok(())
             }
             ["stop"] => {
-                self.connection().discard_unsent_application_data();
+                self.connection().discard_unsent();
                 Ok(())
             }
             ["close"] => {
@@ -165,7 +165,7 @@ impl Script {
                 _ => return Err(format!("cannot inherit {pair:?}")),
             }
         }
-        self.connection().inherit_cached_metrics(&metrics);
+        self.connection().inherit_metrics(&metrics);
         Ok(())
     }
 
@@ -193,8 +193,7 @@ impl Script {
         if to < self.now {
             return Err(format!("time goes back from {:?} to {to:?}", self.now));
         }
-        while let Some(deadline) = self.connection().next_timer_deadline().filter(|&deadline| deadline <= to)
-        {
+        while let Some(deadline) = self.connection().deadline().filter(|&deadline| deadline <= to) {
             self.now = deadline;
             self.connection().on_timeout(deadline);
             self.poll();
@@ -239,7 +238,7 @@ impl Script {
 
     fn check(&mut self, name: &str, value: &str) -> Result<(), String> {
         let connection = self.connection.as_ref().expect("checked in `line`");
-        let stats = connection.connection_stats();
+        let stats = connection.stats();
         let seen = match name {
             "cwnd" => connection.cwnd(),
             "ssthresh" => connection.ssthresh(),
@@ -251,8 +250,8 @@ impl Script {
             "timeouts" => stats.timeouts.into(),
             "fast_retransmits" => stats.fast_retransmits.into(),
             "ecn_reductions" => stats.ecn_reductions.into(),
-            "loss_probes" => connection.tail_loss_probes_sent().into(),
-            "undone" => connection.undone_reduction_count().into(),
+            "loss_probes" => connection.tlp_count().into(),
+            "undone" => connection.undo_count().into(),
             "ce_received" => stats.ce_received,
             "srtt" => return same(name, &connection.srtt(), &Some(span(value)?)),
             "rto" => return same(name, &connection.rto(), &span(value)?),
@@ -261,7 +260,7 @@ impl Script {
                 return same(name, &connection.dctcp_alpha(), &Some(value));
             }
             "failure" => {
-                return same(name, &format!("{:?}", connection.connection_failure()), &value.to_owned());
+                return same(name, &format!("{:?}", connection.failure()), &value.to_owned());
             }
             "established" => return same(name, &connection.is_established().to_string().as_str(), &value),
             "quiescent" => return same(name, &connection.is_quiescent().to_string().as_str(), &value),
@@ -418,7 +417,7 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
     let mut segment = Segment { window: 1 << 24, ..Segment::default() };
     let mut codepoint = EcnCodepoint::NotEct;
     for letter in flags.chars() {
-        segment.flags = segment.flags.with_flags(match letter {
+        segment.flags = segment.flags.with(match letter {
             'S' => TcpFlags::SYN,
             'F' => TcpFlags::FIN,
             'R' => TcpFlags::RST,
@@ -437,11 +436,8 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
         return Err(format!("the range {range:?} does not have that length"));
     }
     // The RST that answers a SYN has the number 0 of the wire, whatever anything counts from.
-    segment.seq = if segment.flags.contains_flags(TcpFlags::RST) && seq == 0 {
-        0
-    } else {
-        iss.wrapping_add(seq as u32)
-    };
+    segment.seq =
+        if segment.flags.contains(TcpFlags::RST) && seq == 0 { 0 } else { iss.wrapping_add(seq as u32) };
     let (mut mss, mut sack_ok, mut sack) = (None, false, SackBlocks::default());
     let mut rest = rest.iter().copied();
     while let Some(word) = rest.next() {
@@ -468,7 +464,7 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
             }
         }
     }
-    if segment.flags.contains_flags(TcpFlags::SYN) {
+    if segment.flags.contains(TcpFlags::SYN) {
         segment.options = TcpOptions::Syn(SynOptions {
             mss: mss.unwrap_or(1460),
             sack: sack_ok,
@@ -484,13 +480,13 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
 /// A segment of the connection under test as text, for comparison and messages: everything but the window and what a
 /// SYN does not negotiate.
 fn describe(segment: &Segment, codepoint: EcnCodepoint) -> String {
-    let seq = if segment.flags.contains_flags(TcpFlags::RST) && segment.seq == 0 {
+    let seq = if segment.flags.contains(TcpFlags::RST) && segment.seq == 0 {
         0
     } else {
         segment.seq.wrapping_sub(ISS)
     };
     let mut text = format!("{:?} {}:{}({})", segment.flags, seq, seq.wrapping_add(segment.len), segment.len);
-    if segment.flags.contains_flags(TcpFlags::ACK) {
+    if segment.flags.contains(TcpFlags::ACK) {
         let _ = write!(text, " ack {}", segment.ack.wrapping_sub(PEER_ISS));
     }
     match segment.options {
