@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pauseframe.devices.model import Fabric, Port, Switch
+    from pauseframe.devices.model import BufferProfile, Fabric, Pool, Port, Switch
+
+NO_ALPHA = -8
+"""Exponent of alpha of SONiC's zero profiles, for ports that hold nothing."""
 
 
 def group_of(switch: Switch, port: Port, priority: int) -> int:
@@ -58,3 +61,16 @@ def lossless_mtus(fabric: Fabric) -> dict[str, int]:
     """The largest lossless packet at each switch, if the lossless hosts are known: the MTU of these hosts."""
     sizes = [nic.mtu for host in fabric.hosts.values() for nic in host.nics.values() if nic.pfc and nic.mtu]
     return dict.fromkeys(fabric.switches, max(sizes)) if sizes else {}
+
+
+def share(pool: Pool | None, alpha: float) -> float | None:
+    """Bytes of a pool that a single group or queue may hold: alpha / (1 + alpha) of it."""
+    return pool.size * alpha / (1 + alpha) if pool and pool.size else None
+
+
+def held_alone(switch: Switch, profile: BufferProfile) -> float | None:
+    """Bytes that a single group or queue of a profile may hold, by its static limit or alpha; None if unknown."""
+    pool = switch.pools.get(profile.pool)
+    if profile.static_th is not None:
+        return float(min(profile.static_th, pool.size) if pool and pool.size else profile.static_th)
+    return None if profile.alpha is None else share(pool, profile.alpha)

@@ -10,7 +10,7 @@ from pauseframe.devices.files import shown
 from pauseframe.devices.model import DEFAULT_MTU, BufferProfile, Fabric, Place, Port, Switch
 from pauseframe.fabric.headroom import FRAME, AnnexO, annex_o
 from pauseframe.lint.finding import SONIC, VENDORS, Finding, PatchOperation, Severity, rule
-from pauseframe.lint.subject import group_of, lossless_mtus
+from pauseframe.lint.subject import NO_ALPHA, group_of, lossless_mtus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -379,9 +379,10 @@ def _made(reading: Reading, switch: Switch, port: Port, names: tuple[str, str]) 
 def check_pools(reading: Reading) -> Iterator[Finding]:
     """A pool has less than its groups or queues are promised.
 
-    An *error*: the pool or its headroom pool is smaller than the headroom of one of its groups. A *warning*: the
-    reserved bytes of all groups or queues exceed the pool; the driver rejects the last ports that come up, or takes the
-    bytes from elsewhere.
+    An *error*: the pool or its headroom pool is smaller than the headroom of one of its groups, or it has no bytes and
+    groups or queues use it. A *warning*: the reserved bytes of all groups or queues exceed the pool; the driver rejects
+    the last ports that come up, or takes the bytes from elsewhere. Also a *warning*: the ingress pools and the egress
+    pools, which share one memory, differ more than a hundredfold, so that one has another unit.
 
     No incident is known.
     """
@@ -418,6 +419,37 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
                     if _fits(switch, most, most.xoff)
                     else (),
                 )
+        yield from _without_bytes(switch)
+        yield from _of_another_memory(switch)
+
+
+_MOST_APART = 100
+"""Largest ratio of the pools of both directions without a warning; shipped configurations have up to 4.3."""
+
+
+def _of_another_memory(switch: Switch) -> Iterator[Finding]:
+    """The largest pool, if it has many times the bytes of the largest one of the other direction."""
+    sizes = {side: max(((p.size or 0, p.name) for p in switch.pools.values() if p.direction == side), default=(0, ""))
+             for side in ("ingress", "egress")}  # fmt: skip
+    (least, _), (most, name) = sorted(sizes.values())
+    if 0 < least * _MOST_APART < most:
+        message = f"the pool has {most} B, the largest pool of the other direction {least} B of the same memory"
+        yield Finding(Place(switch.name, "BUFFER_POOL", name, "size"), message, "the memory of the switch in bytes")
+
+
+def _without_bytes(switch: Switch) -> Iterator[Finding]:
+    """Pools of no bytes with profiles that should hold packets; SONiC's zero profiles should not."""
+    ports = [port for port in switch.ports.values() if port.up]
+    names = {name for p in ports for name in (*p.groups.values(), *(queue.profile for queue in p.queues.values()))}
+    seen: set[str] = set()
+    for profile in (profile for profile in switch.profiles.values() if profile.name in names and not profile.xoff):
+        pool = switch.pools.get(profile.pool)
+        holds = profile.static_th > 0 if profile.static_th is not None else (profile.dynamic_th or 0) > NO_ALPHA
+        if pool is not None and pool.size == 0 and not pool.xoff and holds and pool.name not in seen:
+            seen.add(pool.name)
+            place = Place(switch.name, "BUFFER_POOL", pool.name, "size")
+            message = f"the pool has no bytes, and {shown(profile.name)} uses it: its packets are dropped"
+            yield Finding(place, message, "the memory of the switch", severity=Severity.error)
 
 
 def _reserved_outside(switch: Switch, pool: Pool, reserved: Mapping[str, int]) -> bool:

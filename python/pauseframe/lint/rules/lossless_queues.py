@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import BufferProfile, Place, Port, Switch
-from pauseframe.lint.finding import Finding, PatchOperation, rule
-from pauseframe.lint.subject import group_of, lossless_code_points, lossless_queues
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.subject import group_of, held_alone, lossless_code_points, lossless_queues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +23,16 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
     The egress limit of a lossy profile is meant to drop packets. A lossless queue needs a profile whose limit is never
     reached, because its packets are accounted and paused at the ingress: what arrives after a pause has to fit.
 
+    A *warning*: the egress pool is smaller than the pool of the paused groups, or the queue may hold less than half of
+    that pool. Packets for one queue can fill the whole pool before their groups are paused. (Shipped limits are half of
+    the pool where the memory has two halves.)
+
     No incident is known.
     """
     yield from _queues_without_row(reading)
     yield from _queues_below_headroom(reading)
+    for switch in reading.fabric.switches.values():
+        yield from _queues_below_groups(switch)
     for switch, port in reading.fabric.ports():
         lossless = lossless_queues(switch, port)
         lossy = {q.profile for n, q in port.queues.items() if n not in lossless and q.profile}
@@ -66,6 +72,33 @@ def _queues_below_headroom(reading: Reading) -> Iterator[Finding]:
                         f"a lossless queue holds {limit} B, less than the headroom of a paused group ({headroom} B)"
                     )
                     yield Finding(Place(switch.name, table, row, field), message, cure)
+
+
+def _queues_below_groups(switch: Switch) -> Iterator[Finding]:
+    """Egress pools and limits of lossless queues that hold less than the pool of the paused groups."""
+    ports = [port for port in switch.ports.values() if port.up]
+    groups = {p.groups.get(group_of(switch, p, n)) for p in ports for n in p.lossless}
+    pools = {profile.pool for name in groups if (profile := switch.profiles.get(name or "")) is not None}
+    ingress = max((switch.pools[name].size or 0 for name in pools if name in switch.pools), default=0)
+    names = {p.queues[n].profile for p in ports for n in lossless_queues(switch, p) & set(p.queues)}
+    names -= {q.profile for p in ports for n, q in p.queues.items() if n not in lossless_queues(switch, p)}
+    seen: set[str] = set()
+    for profile in (profile for profile in switch.profiles.values() if profile.name in names):
+        pool, holds = switch.pools.get(profile.pool), held_alone(switch, profile)
+        if pool is None or pool.direction != "egress" or not pool.size or not ingress:
+            continue
+        if pool.size < ingress and pool.name not in seen:
+            seen.add(pool.name)
+            place = Place(switch.name, "BUFFER_POOL", pool.name, "size")
+            message = f"lossless queues share {pool.size} B, the paused groups {ingress} B: the queues drop first"
+            yield Finding(place, message, f"at least {ingress}", severity=Severity.warning)
+        elif holds is not None and 2 * holds < ingress:
+            field = "static_th" if profile.static_th is not None else "dynamic_th"
+            place, best = Place(switch.name, "BUFFER_PROFILE", profile.name, field), str(pool.size)
+            value = best if field == "static_th" else "7"
+            message = f"a lossless queue drops at {holds:.0f} B, the paused groups share {ingress} B"
+            patch = (PatchOperation(place.table, place.key, field, value),)
+            yield Finding(place, message, f'"{value}"', severity=Severity.warning, patch=patch)
 
 
 def _queues_without_row(reading: Reading) -> Iterator[Finding]:

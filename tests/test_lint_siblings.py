@@ -1,0 +1,89 @@
+"""Single values of deployed fabrics whose change was silent: each is found, by the right rule at the right place."""
+
+import json
+
+import lint_vendors
+import pauseframe as pf
+import pytest
+from pauseframe.deploy import Settings, write_deployment
+from pauseframe.deploy.scenario import deploy_scenario
+from pauseframe.examples import HOME
+from pauseframe.lint.engine import lint
+from test_deploy import planned
+
+
+@pytest.fixture(scope="module")
+def fabrics(tmp_path_factory):
+    """Deployments of two examples and a plan, and a mixed fabric of other vendors."""
+    root = tmp_path_factory.mktemp("siblings")
+    for name in ("roce", "dctcp"):
+        text = (HOME / name / "fabric.toml").read_text()
+        deploy_scenario(pf.Scenario.from_toml(text).resolve(), root / name, Settings())
+    plan = planned(root / "source", "leaf_spine:leaves=2,spines=2,hosts_per_leaf=2", "up_down", 1, 2)
+    write_deployment(plan, root / "plan", Settings())
+    (root / "vendors").mkdir()
+    lint_vendors.Mixed().write(root / "vendors")
+    return root
+
+
+def found(root):
+    return {(f.code, str(place)) for f in lint([root]).findings for place in f.places}
+
+
+def changed(path, text, root):
+    """What is found after a change, which is taken back."""
+    before = path.read_text()
+    assert text != before
+    path.write_text(text)
+    try:
+        return found(root)
+    finally:
+        path.write_text(before)
+
+
+LEAF = "switches/leaf0/config_db.json"
+VALUES = [  # fabric, file, table, key, field, value (None deletes; without a field the row), code and place
+    ("roce", LEAF, "BUFFER_POOL", "egress_lossless_pool", "size", "8000000", "PF015"),
+    ("roce", LEAF, "BUFFER_PROFILE", "egress_lossless_profile", "static_th", "7000000", "PF015"),
+    ("roce", LEAF, "BUFFER_POOL", "egress_lossy_pool", "size", "0", "PF014"),
+    ("dctcp", LEAF, "BUFFER_POOL", "egress_lossy_pool", "size", "12000000000", "PF014"),
+]
+
+
+@pytest.mark.parametrize("case", VALUES, ids=lambda case: " ".join(map(str, case)))
+def test_a_value_of_a_switch(fabrics, case):
+    fabric, file, table, key, field, value, wanted = case
+    path = fabrics / fabric / file
+    tables = json.loads(path.read_text())
+    if value is not None:
+        tables[table][key][field] = value
+    else:
+        del (tables[table][key] if field else tables[table])[field or key]
+    code, _, place = wanted.partition(" ")
+    place = place or " ".join(part for part in ("leaf0", table, key, field) if part)
+    assert (code, place) in changed(path, json.dumps(tables), fabrics / fabric)
+
+
+HARMLESS = [  # fabric, table, key, field, value, and why no rule may find the change
+    ("roce", "BUFFER_POOL", "egress_lossless_pool", "mode", "dynamic", "each profile names its own kind of limit"),
+    ("roce", "BUFFER_POOL", "egress_lossy_pool", "type", "both", "SAI has such pools, and chassis ship them"),
+    ("roce", "BUFFER_PROFILE", "egress_lossless_profile", "static_th", "99000000", "a limit above the pool is none"),
+    ("roce", "BUFFER_PROFILE", "egress_lossless_profile", "static_th", "8000000", "shipped for memories of two halves"),
+    ("roce", "BUFFER_PROFILE", "ingress_lossy_profile", "dynamic_th", "1", "the share of lossy traffic is a choice"),
+    ("roce", "LOSSLESS_TRAFFIC_PATTERN", "AZURE", "small_packet_percentage", "50", "SONiC ships 50 and 100"),
+    ("roce", "MAP_PFC_PRIORITY_TO_QUEUE", "PAUSEFRAME", "1", "2", "priority 1 is not paused"),
+    ("roce", "TC_TO_QUEUE_MAP", "PAUSEFRAME", "1", "2", "no code point has class 1"),
+    ("roce", "SCHEDULER", "scheduler.w50", "weight", "25", "queues with one scheduler have equal shares"),
+    ("roce", "WRED_PROFILE", "PF_25000", "red_drop_probability", "0", "nothing colours packets red"),
+    ("roce", "WRED_PROFILE", "PF_25000", "green_max_threshold", "300000", "the steepness of marking is a choice"),
+    ("dctcp", "CABLE_LENGTH", "AZURE", "Ethernet0", "10m", "nothing is paused, and headroom alone needs lengths"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HARMLESS, ids=lambda case: " ".join(map(str, case[:-1])))
+def test_a_harmless_value(fabrics, case):
+    fabric, table, key, field, value, _ = case
+    path = fabrics / fabric / LEAF
+    tables = json.loads(path.read_text())
+    tables[table][key][field] = value
+    assert changed(path, json.dumps(tables), fabrics / fabric) == set()
