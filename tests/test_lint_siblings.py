@@ -1,6 +1,7 @@
 """Single values of deployed fabrics whose change was silent: each is found, by the right rule at the right place."""
 
 import json
+import re
 
 import lint_vendors
 import pauseframe as pf
@@ -47,6 +48,10 @@ VALUES = [  # fabric, file, table, key, field, value (None deletes; without a fi
     ("roce", LEAF, "BUFFER_PROFILE", "egress_lossless_profile", "static_th", "7000000", "PF015"),
     ("roce", LEAF, "BUFFER_POOL", "egress_lossy_pool", "size", "0", "PF014"),
     ("dctcp", LEAF, "BUFFER_POOL", "egress_lossy_pool", "size", "12000000000", "PF014"),
+    ("dctcp", LEAF, "WRED_PROFILE", "PF_10000", "ecn", None, "PF033"),
+    ("dctcp", LEAF, "QUEUE", "Ethernet16|1", "wred_profile", None, "PF033"),
+    ("dctcp", LEAF, "DSCP_TO_TC_MAP", "PAUSEFRAME", "10", "2", "PF033"),
+    ("dctcp", LEAF, "WRED_PROFILE", "PF_10000", "green_max_threshold", "90000000", "PF031"),
 ]
 
 
@@ -87,3 +92,10 @@ def test_a_harmless_value(fabrics, case):
     tables = json.loads(path.read_text())
     tables[table][key][field] = value
     assert changed(path, json.dumps(tables), fabrics / fabric) == set()
+
+
+def test_marks_that_a_lossy_queue_never_reaches(fabrics):
+    path = fabrics / "dctcp" / LEAF
+    text = re.sub('"(green_m.._threshold)": "90000"', r'"\1": "9000000"', path.read_text())
+    place = ("PF031", "leaf0 WRED_PROFILE PF_10000 green_min_threshold")
+    assert place in changed(path, text, fabrics / "dctcp")

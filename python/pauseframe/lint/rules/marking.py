@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import Place, Port, Switch, Wred
+from pauseframe.devices.model import QOS_MAPS, Place, Port, Switch, Wred
 from pauseframe.lint.finding import EVERY, VENDORS, Finding, PatchOperation, Severity, rule
-from pauseframe.lint.subject import best_effort_queues, group_of, lossless_queues, queue_of
+from pauseframe.lint.subject import NO_ALPHA, best_effort_queues, group_of, held_alone, lossless_queues, queue_of, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pauseframe.devices.model import Host
+    from pauseframe.devices.model import Host, HostRoute
     from pauseframe.devices.read import Reading
 
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     "ecn-without-wred",
     "https://github.com/sonic-net/sonic-buildimage/issues/4545",
     "https://github.com/sonic-net/sonic-buildimage/issues/21891",
+    devices=VENDORS,
 )
 def check_enabled(reading: Reading) -> Iterator[Finding]:
     """A WRED profile requests ECN marks, but WRED is off for that colour: nothing is marked.
@@ -58,27 +59,52 @@ def check_enabled(reading: Reading) -> Iterator[Finding]:
 def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
     """Bytes at which a single group is paused: alpha / (1 + alpha) of the pool, or the static limit."""
     profile = switch.profiles.get(port.groups.get(group) or "")
-    row = None if profile else switch.looked_up(port)
     if profile is not None:
-        pool = switch.pools.get(profile.pool)
-        alpha, limit = profile.alpha, profile.static_th
-    elif row is not None:
-        pool = next((p for p in switch.pools.values() if p.direction != "egress" and "lossless" in p.name), None)
-        # Some platforms ship a static limit in bytes where others ship the exponent of alpha.
-        dynamic = -8 <= row.threshold <= 7
-        alpha, limit = (2.0**row.threshold, None) if dynamic else (None, row.threshold)
-    else:
+        return held_alone(switch, profile)
+    row = switch.looked_up(port)
+    pool = next((p for p in switch.pools.values() if p.direction != "egress" and "lossless" in p.name), None)
+    if row is None:
         return None
-    if limit is not None:
-        return float(min(limit, pool.size) if pool and pool.size else limit)
-    return pool.size * alpha / (1 + alpha) if pool and pool.size and alpha else None
+    # Some platforms ship a static limit in bytes where others ship the exponent of alpha.
+    if -8 <= row.threshold <= 7:
+        return share(pool, 2.0**row.threshold)
+    return float(min(row.threshold, pool.size) if pool and pool.size else row.threshold)
 
 
-def _pool_of(switch: Switch, port: Port, group: int) -> int | None:
-    """Bytes of the pool of a group."""
-    profile = switch.profiles.get(port.groups.get(group) or "")
+def _pool_of(switch: Switch, name: str | None) -> int | None:
+    """Bytes of the pool of a profile."""
+    profile = switch.profiles.get(name or "")
     pool = None if profile is None else switch.pools.get(profile.pool)
     return None if pool is None else pool.size
+
+
+class _Limit(NamedTuple):
+    """What a marking queue can hold: bytes, those of the whole pool, and what happens there."""
+
+    wred: Wred
+    reach: float
+    pool: int | None
+    what: str
+    profile: str | None
+
+
+def _limits(switch: Switch, port: Port) -> Iterator[_Limit]:
+    """The limits of the queues that mark: lossless ones are paused by their group, others drop."""
+    groups = {queue_of(switch, port, priority): group_of(switch, port, priority) for priority in sorted(port.lossless)}
+    for number, queue in port.queues.items():
+        wred = switch.wred.get(queue.wred or "")
+        if wred is None or wred.min_threshold is None or not wred.marks_green:
+            continue
+        if number in groups:
+            group, name = groups[number], port.groups.get(groups[number])
+            reach, what = _pause_at(switch, port, group), f"a group of {shown(port.name)} is paused"
+        else:
+            name, profile = queue.profile, switch.profiles.get(queue.profile or "")
+            empty = profile is None or profile.dynamic_th == NO_ALPHA or not port.up
+            reach = None if profile is None or empty else held_alone(switch, profile)
+            what = f"queue {number} of {shown(port.name)} drops"
+        if reach is not None:
+            yield _Limit(wred, reach, _pool_of(switch, name), what, name)
 
 
 @rule(
@@ -89,38 +115,32 @@ def _pool_of(switch: Switch, port: Port, group: int) -> int | None:
     severity=Severity.warning,
 )
 def check_threshold(reading: Reading) -> Iterator[Finding]:
-    """The marking threshold lies above what the buffer lets one sender reach: PFC acts before ECN.
+    """The marking threshold lies above what the buffer lets one sender reach: PFC or drops act before ECN.
 
-    A group may hold alpha / (1 + alpha) of its pool before it is paused. If marking begins above this limit, a single
-    port is paused repeatedly and its senders never see a mark. A maximum above the whole pool is never reached either.
+    A group may hold alpha / (1 + alpha) of its pool before it is paused, and a lossy queue as much of the egress pool
+    before it drops. If marking begins above this limit, a single port is paused or loses packets repeatedly, and its
+    senders never see a mark. A maximum above the whole pool is never reached either.
 
     Incident: sonic-swss#4718, where the thresholds of marking and dropping were equal.
     """
     seen: set[tuple[object, ...]] = set()
     for switch, port in reading.fabric.ports():
-        for priority in sorted(port.lossless):
-            queue = port.queues.get(queue_of(switch, port, priority))
-            wred = switch.wred.get(queue.wred) if queue and queue.wred else None
-            group = group_of(switch, port, priority)
-            reach = _pause_at(switch, port, group)
-            if wred is None or reach is None or wred.min_threshold is None or not wred.marks_green:
+        for wred, reach, pool, what, profile in _limits(switch, port):
+            key = (switch.name, wred.name, profile)
+            low, high = wred.min_threshold or 0, wred.max_threshold or 0
+            late = low >= reach
+            if key in seen or not (late or (pool is not None and high > pool)):
                 continue
-            key = (switch.name, wred.name, port.groups.get(group))
-            pool = _pool_of(switch, port, group)
-            if pool is not None and (wred.max_threshold or 0) > pool and wred.min_threshold < reach and key not in seen:
-                seen.add(key)
+            seen.add(key)
+            place = Place(switch.name, "WRED_PROFILE", wred.name, f"green_{'min' if late else 'max'}_threshold")
+            if late:
+                yield Finding(place, f"marks begin at {low} B, {what} at {reach:.0f} B", f"well below {reach:.0f}")
+            else:
                 yield Finding(
-                    Place(switch.name, "WRED_PROFILE", wred.name, "green_max_threshold"),
-                    f"the maximum is {wred.max_threshold} B, the whole pool has {pool} B: marks never reach the "
-                    "probability of the maximum",
-                    f"below {reach:.0f}, where a group of {shown(port.name)} is paused",
-                )
-            if wred.min_threshold >= reach and key not in seen:
-                seen.add(key)
-                yield Finding(
-                    Place(switch.name, "WRED_PROFILE", wred.name, "green_min_threshold"),
-                    f"marks begin at {wred.min_threshold} B, a group of {shown(port.name)} is paused at {reach:.0f} B",
-                    f"well below {reach:.0f}",
+                    place,
+                    f"the maximum is {high} B, the whole pool has {pool} B: marks never reach the probability of the "
+                    "maximum",
+                    f"below {reach:.0f}, where {what}",
                 )
 
 
@@ -164,29 +184,67 @@ def check_drops(reading: Reading) -> Iterator[Finding]:
     devices=EVERY,
 )
 def check_dctcp(reading: Reading) -> Iterator[Finding]:
-    """Hosts run DCTCP and a lossless queue marks nothing: DCTCP behaves as Reno, and PFC is its only brake.
+    """Hosts run DCTCP and its queue marks nothing: DCTCP behaves as Reno, and PFC or drops are its only brake.
+
+    Judged are lossless queues, and the queues of the code points of routes with DCTCP, if files of hosts give them.
 
     No incident is known.
     """
     hosts = reading.fabric.hosts.values()
-    if not any("dctcp" in host.congestion_controls for host in hosts):
-        return
-    for switch, port in reading.fabric.ports():
+    points = {point for host in hosts for route in host.routes if route.congctl == "dctcp"
+              for point in _known_points(host, route)}  # fmt: skip
+    any_host = any("dctcp" in host.congestion_controls for host in hosts)
+    for switch, port in reading.fabric.ports() if any_host else ():
         if switch.kind == "linux" or "QUEUE" not in switch.tables:
             continue
-        for number in sorted(lossless_queues(switch, port)):
+        lossless = lossless_queues(switch, port)
+        numbers = dict.fromkeys(lossless) | {
+            n: point for point in sorted(points) if (n := _queue_of_point(switch, port, *point)) is not None
+        }
+        for number, point in sorted(numbers.items()):
             queue = port.queues.get(number)
             wred = switch.wred.get(queue.wred) if queue and queue.wred else None
             if wred is None or not wred.marks_green:
-                place = Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile")
-                marking = [name for name, profile in switch.wred.items() if profile.marks_green]
-                patch = (PatchOperation("QUEUE", place.key, place.field, marking[0]),) if len(marking) == 1 else ()
-                yield Finding(
-                    place,
-                    "hosts run DCTCP, this queue marks nothing",
-                    f'"{shown(marking[0])}"' if patch else "a wred_profile with ecn_all",
-                    patch=patch,
-                )
+                yield _unmarked_queue(switch, port, number, None if number in lossless else point)
+
+
+def _unmarked_queue(switch: Switch, port: Port, number: int, point: tuple[str, int] | None) -> Finding:
+    """The finding about a queue of DCTCP without marks: its map, its WRED profile, or its row is at fault."""
+    queue = port.queues.get(number)
+    wred = switch.wred.get(queue.wred or "") if queue else None
+    at_queue = [(p.speed, q.wred) for p in switch.ports.values() if (q := p.queues.get(number)) and q.wred]
+    marking = {name for name, profile in switch.wred.items() if profile.marks_green}
+    if point is not None and not at_queue and any(q.wred in marking for q in port.queues.values()):
+        kind, value = point
+        return Finding(
+            Place(switch.name, QOS_MAPS[f"{kind}_to_tc"], getattr(port.qos, f"{kind}_to_tc"), str(value)),
+            f"hosts run DCTCP with {_KINDS[kind]} {value}, whose queue {number} marks nothing",
+            "a class whose queue marks",
+        )
+    if wred is not None and point is not None:
+        place = Place(switch.name, "WRED_PROFILE", wred.name, "ecn")
+        marks = (PatchOperation("WRED_PROFILE", wred.name, "ecn", "ecn_all"),)
+        return Finding(place, f"hosts run DCTCP, queue {number} marks nothing", '"ecn_all"', patch=marks)
+    place = Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile")
+    usual = {name for speed, name in at_queue if speed == port.speed and name in marking}
+    known = sorted(usual if usual else marking)
+    patch = (PatchOperation("QUEUE", place.key, place.field, known[0]),) if len(known) == 1 else ()
+    instead = f'"{shown(known[0])}"' if patch else "a wred_profile with ecn_all"
+    return Finding(place, "hosts run DCTCP, this queue marks nothing", instead, patch=patch)
+
+
+def _known_points(host: Host, route: HostRoute) -> set[tuple[str, int]]:
+    """The code points of a route, if the host's files have rules for DSCPs or the route leads into a VLAN."""
+    points = _points_of(host, route)
+    return points if host.code_points or all(kind == "dot1p" for kind, _ in points) else set()
+
+
+def _points_of(host: Host, route: HostRoute) -> set[tuple[str, int]]:
+    """The kind and value of the code points with which a host sends by a route."""
+    vlan = next((vlan for vlan in host.vlans() if vlan.interface == route.interface), None)
+    if vlan is not None:
+        return {("dot1p", point) for point in vlan.egress.values() or (0,)}
+    return {("dscp", host.code_points.get(route.source, 0))}
 
 
 @rule(
@@ -270,16 +328,12 @@ def _without_ecn(host: Host) -> set[tuple[str, int]]:
     asks = host.sysctl.get("net.ipv4.tcp_ecn")
     if asks not in {"0", "2"}:
         return set()
-    vlans = {vlan.interface: vlan for vlan in host.vlans()}
     routes = [route for form in host.forms.values() for route in form.routes] or host.routes
     capable = {(r.destination, r.table) for r in routes if r.ecn or r.congctl == "dctcp"}
     found = set()
     for route in host.routes:
-        if route.congctl is None or (route.destination, route.table) in capable:
-            continue
-        vlan = vlans.get(route.interface)
-        points = (vlan.egress.values() or (0,)) if vlan else (host.code_points.get(route.source, 0),)
-        found |= {("dot1p" if vlan else "dscp", point) for point in points}
+        if route.congctl is not None and (route.destination, route.table) not in capable:
+            found |= _points_of(host, route)
     return found
 
 
