@@ -48,6 +48,11 @@ VALUES = [  # fabric, file, table, key, field, value (None deletes; without a fi
     ("roce", LEAF, "BUFFER_PROFILE", "egress_lossless_profile", "static_th", "7000000", "PF015"),
     ("roce", LEAF, "BUFFER_POOL", "egress_lossy_pool", "size", "0", "PF014"),
     ("dctcp", LEAF, "BUFFER_POOL", "egress_lossy_pool", "size", "12000000000", "PF014"),
+    ("roce", LEAF, "TC_TO_QUEUE_MAP", "PAUSEFRAME", "0", None, "PF024"),
+    ("dctcp", LEAF, "TC_TO_QUEUE_MAP", "PAUSEFRAME", "6", None, "PF024"),
+    ("plan", LEAF, "SCHEDULER", "scheduler.pf", "type", "STRICT", "PF027 leaf0 QUEUE Ethernet0|3 scheduler"),
+    ("roce", LEAF, "PFC_WD", "Ethernet0", "action", "alert", "PF041"),
+    ("roce", LEAF, "PFC_WD", "Ethernet0", "restoration_time", None, "PF041"),
     ("dctcp", LEAF, "WRED_PROFILE", "PF_10000", "ecn", None, "PF033"),
     ("dctcp", LEAF, "QUEUE", "Ethernet16|1", "wred_profile", None, "PF033"),
     ("dctcp", LEAF, "DSCP_TO_TC_MAP", "PAUSEFRAME", "10", "2", "PF033"),
@@ -92,6 +97,13 @@ def test_a_harmless_value(fabrics, case):
     tables = json.loads(path.read_text())
     tables[table][key][field] = value
     assert changed(path, json.dumps(tables), fabrics / fabric) == set()
+
+
+def test_a_class_beyond_the_maps(fabrics):
+    """SONiC's models allow classes up to 15; no map of queues has them."""
+    path = fabrics / "roce" / LEAF
+    text = path.read_text().replace('"48": "6"', '"48": "8"')
+    assert ("PF024", "leaf0 TC_TO_QUEUE_MAP PAUSEFRAME 8") in changed(path, text, fabrics / "roce")
 
 
 def test_marks_that_a_lossy_queue_never_reaches(fabrics):

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import QOS_MAPS, Place, Port, Switch
+from pauseframe.devices.model import PRIORITIES, QOS_MAPS, Place, Port, Switch
 from pauseframe.lint.finding import EVERY, VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import (
     best_effort_queues,
@@ -92,7 +92,7 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
     Without its own maps a port uses the hardware's defaults: every DSCP in class 0, every class in group 0 or queue 0.
     Traffic that is lossless on other ports is then lossy when it arrives here. The same holds for a class that is
     missing in a map. Where as many ports of the switch have the map as lack it, those of the other switches decide. A
-    *warning* if the port pauses nothing.
+    *warning* if the port pauses nothing, or if the missing class is lossy.
 
     No incident is known. PF021 has an incident of a wrong map.
     """
@@ -103,6 +103,7 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
         for kind in ("dscp_to_tc", "tc_to_queue", "tc_to_pg"):
             yield from _unbound(reading.fabric, switch, kind, pausing=False)
         yield from _lacking_classes(switch, ports)
+        yield from _without_queue(switch)
 
 
 def _with_maps(switch: Switch, *, pausing: bool) -> list[Port]:
@@ -158,6 +159,29 @@ def _lacking_classes(switch: Switch, ports: list[Port]) -> Iterator[Finding]:
                             f'"{number}": "{number}"',
                             patch=(PatchOperation(QOS_MAPS[kind], name, str(number), str(number)),),
                         )
+
+
+def _without_queue(switch: Switch) -> Iterator[Finding]:
+    """Lossy classes of code points that the map of classes to queues of the same port lacks."""
+    seen: set[tuple[str, int]] = set()
+    for port in switch.ports.values() if switch.kind == "sonic" else ():
+        name = port.qos.tc_to_queue
+        queues = switch.mapped("tc_to_queue", name) if name else None
+        if not queues or name is None:
+            continue
+        for kind in ("dscp_to_tc", "dot1p_to_tc"):
+            own = getattr(port.qos, kind)
+            for point, tc in sorted((switch.mapped(kind, own) or {}).items()) if own else ():
+                if tc not in queues and tc not in port.lossless and (name, tc) not in seen:
+                    seen.add((name, tc))
+                    fits = tc in PRIORITIES
+                    yield Finding(
+                        Place(switch.name, QOS_MAPS["tc_to_queue"], name, str(tc)),
+                        f"class {tc} of {kind[:-6].upper()} {point} is not in this map: the hardware chooses its queue",
+                        f'"{tc}": "{tc}"' if fits else f"a class from 0 to 7 in {QOS_MAPS[kind]} {shown(own)}",
+                        severity=Severity.warning,
+                        patch=(PatchOperation(QOS_MAPS["tc_to_queue"], name, str(tc), str(tc)),) if fits else (),
+                    )
 
 
 @rule("PF021", "nothing-gets-in", "SONiC: AZURE map (DSCP 3 and 4); NIC guides (DSCP 24–31, 26)", devices=VENDORS)
@@ -408,7 +432,7 @@ def _strict_data_queue(switch: Switch, port: Port, of_notifications: int, bulk: 
     devices=VENDORS,
 )
 def check_strict(reading: Reading) -> Iterator[Finding]:
-    """A queue of lossless data is strict, and best-effort traffic has a weighted queue of the same port.
+    """A queue of lossless data is strict, and best-effort traffic has a weighted or lower queue of the same port.
 
     Lossless senders fill a link for as long as they have data, so best effort gets nothing meanwhile, and its
     connections time out. Strict priority is for traffic that cannot fill a link: CNPs, routing protocols.
@@ -419,16 +443,17 @@ def check_strict(reading: Reading) -> Iterator[Finding]:
         kinds = {
             n: s.kind for n, q in port.queues.items() if (s := switch.schedulers.get(q.scheduler or "")) is not None
         }
-        lossless = lossless_queues(switch, port)
-        weighted = {n for n in best_effort_queues(switch, port) - lossless if kinds.get(n, "STRICT") != "STRICT"}
-        for number in sorted(lossless & kinds.keys()) if weighted else ():
-            if kinds[number] == "STRICT":
+        lossless, bulk = lossless_queues(switch, port), best_effort_queues(switch, port)
+        for number in sorted(n for n in lossless if kinds.get(n) == "STRICT"):
+            waiting = {n for n in bulk - lossless if n in kinds and (kinds[n] != "STRICT" or n < number)}
+            if waiting:
                 place = Place(switch.name, "QUEUE", f"{port.name}|{number}", "scheduler")
-                fair = port.queues[min(weighted)].scheduler
+                fair = next((port.queues[n].scheduler for n in sorted(waiting) if kinds[n] != "STRICT"), None)
+                also = "is not" if fair else "is below it"
                 yield Finding(
                     place,
-                    f"lossless queue {number} is strict, best effort in queue {min(weighted)} is not: it waits while "
+                    f"lossless queue {number} is strict, best effort in queue {min(waiting)} {also}: it waits while "
                     "lossless traffic fills the link",
-                    f'"{shown(fair or "")}", or another scheduler with a weight',
-                    patch=(PatchOperation("QUEUE", place.key, place.field, fair),),
+                    f'"{shown(fair)}", or another scheduler with a weight' if fair else "a scheduler with a weight",
+                    patch=(PatchOperation("QUEUE", place.key, place.field, fair),) if fair else (),
                 )

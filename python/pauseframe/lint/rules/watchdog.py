@@ -47,6 +47,7 @@ def check_loops(reading: Reading) -> Iterator[Finding]:
     "PF041",
     "no-watchdog",
     "https://github.com/sonic-net/SONiC/wiki/PFC-Watchdog-Design",
+    "SONiC: orchagent pfcwdorch.cpp, pfc_restore.lua",
     severity=Severity.warning,
     devices=VENDORS,
 )
@@ -54,8 +55,9 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
     """A port pauses a priority that no watchdog guards.
 
     `pfcwd_sw_enable` lacks the priority, or other ports have a row in PFC_WD and this one has none, or one without
-    `detection_time`, which SONiC's pfcwdorch refuses. One NIC that pauses
-    for ever then stops every switch behind it.
+    `detection_time`, which SONiC's pfcwdorch refuses, or one whose action is alert, which only reports. One NIC that
+    pauses for ever then stops every switch behind it. Without `restoration_time` the action never ends: the queue drops
+    or forwards until somebody restarts the watchdog.
 
     No incident is known.
     """
@@ -87,6 +89,23 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
                 "the row has no detection_time: SONiC refuses it, and the port pauses without a watchdog",
                 "a time above the longest legal pause, such as 200 ms",
             )
+        elif switch.kind == "sonic" and port.watchdog is not None:
+            yield from _half(switch.name, port.name, port.watchdog)
+
+
+def _half(device: str, port: str, dog: Watchdog) -> Iterator[Finding]:
+    """Rows of PFC_WD that end no storm, or never end their action."""
+    if dog.action == "alert":
+        place = Place(device, "PFC_WD", port, "action")
+        patch = (PatchOperation("PFC_WD", port, "action", "drop"),)
+        message = "the action is alert: a storm is reported, and nothing ends it"
+        yield Finding(place, message, '"drop" or "forward"', patch=patch)
+    elif dog.restoration is None:
+        place = Place(device, "PFC_WD", port, "restoration_time")
+        wanted = str(2 * (dog.detection or 0))
+        patch = (PatchOperation("PFC_WD", port, place.field, wanted),)
+        message = f"no restoration_time: after a storm the queue stays in action {dog.action or 'drop'}"
+        yield Finding(place, message, f"twice the detection time, {wanted}", patch=patch)
 
 
 def _like(port: str, dog: Watchdog) -> tuple[PatchOperation, ...]:
