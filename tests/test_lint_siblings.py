@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import lint_vendors
 import pauseframe as pf
@@ -43,11 +44,14 @@ def changed(path, text, root):
 
 
 LEAF = "switches/leaf0/config_db.json"
+UNDERLAY = "switches/leaf0/underlay.json"
 VALUES = [  # fabric, file, table, key, field, value (None deletes; without a field the row), code and place
     ("roce", LEAF, "BUFFER_POOL", "egress_lossless_pool", "size", "8000000", "PF015"),
     ("roce", LEAF, "BUFFER_PROFILE", "egress_lossless_profile", "static_th", "7000000", "PF015"),
     ("roce", LEAF, "BUFFER_POOL", "egress_lossy_pool", "size", "0", "PF014"),
     ("dctcp", LEAF, "BUFFER_POOL", "egress_lossy_pool", "size", "12000000000", "PF014"),
+    ("roce", LEAF, "LOSSLESS_TRAFFIC_PATTERN", "AZURE", "mtu", "2100", "PF051"),
+    ("plan", LEAF, "LOSSLESS_TRAFFIC_PATTERN", "AZURE", "mtu", "8999", "PF051"),
     ("roce", LEAF, "TC_TO_QUEUE_MAP", "PAUSEFRAME", "0", None, "PF024"),
     ("dctcp", LEAF, "TC_TO_QUEUE_MAP", "PAUSEFRAME", "6", None, "PF024"),
     ("plan", LEAF, "SCHEDULER", "scheduler.pf", "type", "STRICT", "PF027 leaf0 QUEUE Ethernet0|3 scheduler"),
@@ -57,6 +61,11 @@ VALUES = [  # fabric, file, table, key, field, value (None deletes; without a fi
     ("dctcp", LEAF, "QUEUE", "Ethernet16|1", "wred_profile", None, "PF033"),
     ("dctcp", LEAF, "DSCP_TO_TC_MAP", "PAUSEFRAME", "10", "2", "PF033"),
     ("dctcp", LEAF, "WRED_PROFILE", "PF_10000", "green_max_threshold", "90000000", "PF031"),
+    ("roce", LEAF, "PORT", "Ethernet16", "admin_status", None, "PF059"),
+    ("roce", LEAF, "DEVICE_NEIGHBOR", "Ethernet0", "name", "host0x", "PF055"),
+    ("roce", LEAF, "DEVICE_NEIGHBOR", "Ethernet0", "port", "eth1x", "PF055"),
+    ("dctcp", UNDERLAY, "VLAN_MEMBER", "Vlan1000|Ethernet0", "tagging_mode", "tagged", "PF058"),
+    ("dctcp", UNDERLAY, "VLAN_MEMBER", "Vlan1000|Ethernet0", "", None, "PF058"),
 ]
 
 
@@ -111,3 +120,11 @@ def test_marks_that_a_lossy_queue_never_reaches(fabrics):
     text = re.sub('"(green_m.._threshold)": "90000"', r'"\1": "9000000"', path.read_text())
     place = ("PF031", "leaf0 WRED_PROFILE PF_10000 green_min_threshold")
     assert place in changed(path, text, fabrics / "dctcp")
+
+
+def test_a_vlan_of_a_host_that_its_switch_lacks(fabrics, tmp_path):
+    root = shutil.copytree(fabrics / "plan", tmp_path / "plan")
+    for name in ("setup.sh", "netplan.yaml"):
+        (root / "hosts" / "host0" / name).unlink()
+    path = root / "hosts" / "host0" / "networkd" / "41-pf100.netdev"
+    assert ("PF057", "host0 vlan pf100 id") in changed(path, path.read_text().replace("Id=100", "Id=200"), root)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from pauseframe.devices.files import shown
@@ -21,6 +22,7 @@ from pauseframe.devices.model import (
 )
 from pauseframe.devices.wiring import resolve_end
 from pauseframe.lint.finding import EVERY, Finding, PatchOperation, Severity, rule
+from pauseframe.lint.rules.schema import is_typo
 from pauseframe.lint.subject import lossless_code_points
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from pauseframe.devices.read import Reading
 
 
+MOST_OF_RDMA = 4096
+"""Bytes of data of the largest packet of RoCE (InfiniBand's largest MTU)."""
 _LIKELY = 10
 """Largest ratio of two lengths of one cable that are both plausible."""
 
@@ -120,6 +124,10 @@ def _other(link: Link, end: End, table: str) -> Place:
 def check_mtus(reading: Reading) -> Iterator[Finding]:
     """The two ends of a link have different MTUs: the larger frames of one are counted as errors by the other.
 
+    Also: LOSSLESS_TRAFFIC_PATTERN has a smaller `mtu` than the lossless packets of a host at the switch, so that its
+    headroom is computed for too small packets. Packets of RoCE have at most 4096 bytes of data (InfiniBand), those of
+    TCP the MTU of the host.
+
     No incident is known.
     """
     for link, one, a, two, b in _both(reading):
@@ -142,6 +150,31 @@ def check_mtus(reading: Reading) -> Iterator[Finding]:
                 f"MTU {nic.mtu} here, {port.mtu or DEFAULT_MTU} at the switch",
                 f"at most {port.mtu or DEFAULT_MTU}",
                 _other(link, end, "PORT"),
+            )
+    yield from _patterns(reading)
+
+
+def _patterns(reading: Reading) -> Iterator[Finding]:
+    """Switches whose pattern of lossless traffic is smaller than the lossless packets of a host."""
+    largest: dict[str, tuple[int, End]] = {}
+    for link, nic, _, end in _nics(reading):
+        routes = reading.fabric.hosts[end.device].routes
+        lossless = {v.interface for v in nic.vlans.values() if nic.pfc and nic.pfc & {*v.egress.values()}}
+        mtu = nic.mtu or 0
+        most = mtu if any(route.interface in lossless for route in routes) else min(mtu, MOST_OF_RDMA)
+        far = (link.b if link.a == end else link.a).device
+        if nic.pfc and most > largest.get(far, (0, end))[0]:
+            largest[far] = most, end
+    for name, (most, end) in sorted(largest.items()):
+        known, rows = reading.fabric.switches[name].lossless_mtu, reading.rows(name, "LOSSLESS_TRAFFIC_PATTERN")
+        if known is not None and known < most and rows:
+            place = Place(name, "LOSSLESS_TRAFFIC_PATTERN", min(rows), "mtu")
+            yield Finding(
+                place,
+                f"headroom is for packets of {known} B, {shown(str(end))} sends lossless ones of {most} B",
+                f'"{most}"',
+                Place(end.device, "link", end.port, "mtu"),
+                patch=(PatchOperation(place.table, place.key, "mtu", str(most)),),
             )
 
 
@@ -335,7 +368,8 @@ def _cable(reading: Reading, end: End, metres: float) -> tuple[PatchOperation, .
 def check_wiring(reading: Reading) -> Iterator[Finding]:
     """Two devices name different neighbours for the same link: one of the two files is out of date.
 
-    Or one file wires a port to two others; only the first is used. Other findings about this link may then be wrong.
+    Or one file wires a port to two others; only the first is used. Or no link leads to a host that has files, and a
+    switch names one that has none. Other findings about this link may then be wrong or missing.
 
     No incident is known.
     """
@@ -354,6 +388,8 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
             if peer is None:
                 continue
             end = resolve_end(fabric, other, far)
+            if isinstance(peer, Host) and isinstance(device, Switch) and peer.nics and end.port not in peer.nics:
+                yield _no_interface(fabric, device, port, end)
             back = peer.neighbours.get(end.port)
             if isinstance(peer, Switch) and _lacks(peer, end.port):
                 yield Finding(
@@ -381,6 +417,36 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
                     else "what LLDP shows at both",
                     Place(other, "DEVICE_NEIGHBOR", end.port),
                     patch=rows,
+                )
+    yield from _lost_hosts(fabric)
+
+
+def _no_interface(fabric: Fabric, switch: Switch, port: str, end: End) -> Finding:
+    """The finding about a neighbour's interface that the files of the host do not have."""
+    wired = {link_end.port for link in fabric.links for link_end in (link.a, link.b) if link_end.device == end.device}
+    free = sorted({name for name, nic in fabric.hosts[end.device].nics.items() if nic.mtu or nic.pfc} - wired)
+    known = free[0] if len(free) == 1 else ""
+    return Finding(
+        Place(switch.name, "DEVICE_NEIGHBOR", port, "port"),
+        f"to {shown(str(end))}, an interface that the files of {shown(end.device)} do not have",
+        f'"{shown(known)}"' if known else "what LLDP shows",
+        patch=(PatchOperation("DEVICE_NEIGHBOR", port, "port", known),) if known else (),
+    )
+
+
+def _lost_hosts(fabric: Fabric) -> Iterator[Finding]:
+    """Hosts with files to which no link leads, where a switch names a similar host that has no files."""
+    wired = {end.device for link in fabric.links for end in (link.a, link.b)}
+    lost = sorted(fabric.hosts.keys() - wired) if fabric.hosts.keys() & wired else []
+    for switch in fabric.switches.values() if lost else ():
+        for port, (other, _) in switch.neighbours.items():
+            near = get_close_matches(other, lost, 1, 0.8)
+            if near and is_typo(other, near[0]) and other not in fabric.switches and other not in fabric.hosts:
+                yield Finding(
+                    Place(switch.name, "DEVICE_NEIGHBOR", port, "name"),
+                    f"{shown(other)} has no files, and no link leads to {shown(near[0])}: its rules do not run",
+                    f'"{shown(near[0])}"',
+                    patch=(PatchOperation("DEVICE_NEIGHBOR", port, "name", near[0]),),
                 )
 
 
@@ -457,7 +523,9 @@ def check_tagging(reading: Reading) -> Iterator[Finding]:
     """A VLAN is tagged at one end of a link between switches and untagged at the other, or untagged in two VLANs.
 
     An untagged frame has no 802.1p priority and enters the VLAN that is untagged at the other end: another VLAN, or
-    none. If 802.1p selects the lossless priorities, the frame is lossy from there on.
+    none. If 802.1p selects the lossless priorities, the frame is lossy from there on. The same holds for a host: one
+    with an address at the interface itself sends untagged frames, which a port drops that is tagged in all its VLANs,
+    and a port that is no member and has no address.
 
     No incident is known.
     """
@@ -478,6 +546,31 @@ def check_tagging(reading: Reading) -> Iterator[Finding]:
         if only[0] and only[1]:
             message = f"untagged frames are in Vlan{only[0][0]} here, in Vlan{only[1][0]} at {shown(str(link.b))}"
             yield _tagging(link, (only[0][0], only[1][0]), message)
+    yield from _host_untagged(reading)
+
+
+def _host_untagged(reading: Reading) -> Iterator[Finding]:
+    """Hosts that send untagged frames to a port without an untagged VLAN or address."""
+    for link, nic, port, end in _nics(reading):
+        far = link.b if link.a == end else link.a
+        switch = reading.fabric.switches[far.device]
+        routed = any(key.partition("|")[0] == port.name for key in reading.rows(far.device, "INTERFACE"))
+        others = [mode for vlan in switch.vlans.values() for mode in vlan.members.values()]
+        known = switch.kind == "sonic" and "untagged" in others and switch.channel_of(port.name) is None
+        if not nic.addresses or not known or routed:
+            continue
+        modes = {vlan.id: vlan.members[port.name] for vlan in switch.vlans.values() if port.name in vlan.members}
+        if "untagged" in modes.values():
+            continue
+        vlan = min(modes, default=min(v.id for v in switch.vlans.values() if "untagged" in v.members.values()))
+        yield Finding(
+            Place(far.device, "VLAN_MEMBER", f"Vlan{vlan}|{port.name}", "tagging_mode" if modes else ""),
+            f"{shown(str(end))} has addresses without a VLAN, this port is {'tagged in all' if modes else 'in none'}: "
+            "its frames are dropped",
+            '"untagged"',
+            Place(end.device, "address", end.port),
+            patch=_member(far, vlan, "untagged") if len(modes) == 1 else (),
+        )
 
 
 def _tagging(link: Link, vlans: tuple[int, int], message: str, patch: tuple[PatchOperation, ...] = ()) -> Finding:
@@ -488,9 +581,17 @@ def _tagging(link: Link, vlans: tuple[int, int], message: str, patch: tuple[Patc
     return Finding(here, message, "tagged at both ends", there, patch=patch)
 
 
-@rule("PF059", "down-at-one-end", "SONiC: PORT admin_status", severity=Severity.warning, devices=EVERY)
+@rule(
+    "PF059",
+    "down-at-one-end",
+    "SONiC: PORT admin_status (portmgrd, YANG: down by default)",
+    severity=Severity.warning,
+    devices=EVERY,
+)
 def check_state(reading: Reading) -> Iterator[Finding]:
     """A port is shut down at one end of a link only: the link is down, although plans use it.
+
+    A port of SONiC without `admin_status` is down as well (its default), if other ports of the switch have one.
 
     No incident is known.
     """
@@ -504,16 +605,27 @@ def check_state(reading: Reading) -> Iterator[Finding]:
                 Place(high.device, "PORT", high.port, "admin_status"),
                 patch=(PatchOperation("PORT", low.port, "admin_status", "up"),),
             )
+    for link in reading.fabric.links:
+        for end, far in link.ends():
+            rows = reading.rows(end.device, "PORT")
+            if "admin_status" in rows.get(end.port, {"admin_status": ""}):
+                continue
+            if sum(row.get("admin_status") == "up" for row in rows.values()) * 2 > len(rows):
+                place = Place(end.device, "PORT", end.port, "admin_status")
+                message = f"no admin_status: the default is down, and {shown(str(far))} is connected"
+                patch = (PatchOperation("PORT", end.port, "admin_status", "up"),)
+                yield Finding(place, message, '"up"', patch=patch)
 
 
 @rule("PF057", "vlan-at-one-end", "IEEE 802.1Q §8.6.2 (ingress filtering)", severity=Severity.warning, devices=EVERY)
 def check_vlans(reading: Reading) -> Iterator[Finding]:
-    """A VLAN is configured at one end only of a link between switches.
+    """A VLAN is configured at one end only of a link between switches, or at a host and not at the port of its switch.
 
     The other end drops frames of that VLAN at its ingress.
 
     No incident is known.
     """
+    yield from _host_vlans(reading)
     for link in reading.fabric.links:
         for end, far in link.ends():
             one, two = reading.fabric.switches.get(end.device), reading.fabric.switches.get(far.device)
@@ -536,6 +648,24 @@ def check_vlans(reading: Reading) -> Iterator[Finding]:
                         Place(two.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{far.port}"),
                         patch=_member(far, vlan.id, mode) if there is not None and mode == "tagged" else (),
                     )
+
+
+def _host_vlans(reading: Reading) -> Iterator[Finding]:
+    """VLANs of hosts of which the port of the switch is no member."""
+    for link, nic, port, end in _nics(reading):
+        far = link.b if link.a == end else link.a
+        switch = reading.fabric.switches[far.device]
+        known = switch.whole and any(vlan.members for vlan in switch.vlans.values())
+        for vlan in nic.vlans.values() if known and switch.channel_of(port.name) is None else ():
+            there = switch.vlans.get(vlan.id)
+            if there is None or port.name not in there.members:
+                yield Finding(
+                    Place(end.device, "vlan", vlan.interface, "id"),
+                    f"VLAN {vlan.id} here, {shown(str(far))} is no member of it",
+                    f"a VLAN of {shown(str(far))}",
+                    Place(far.device, "VLAN_MEMBER", f"Vlan{vlan.id}|{far.port}"),
+                    patch=_member(far, vlan.id, "tagged") if there is not None else (),
+                )
 
 
 def _member(end: End, vlan: int, mode: str) -> tuple[PatchOperation, ...]:

@@ -175,13 +175,13 @@ def _dangling(database: ConfigDb, place: Place, name: str, limits: Field, item: 
     hint = f"did you mean {shown(near[0])}?" if near else f"add it to {limits.refers[0]}, or name another"
     field = place.field or place.key
     patch: tuple[PatchOperation, ...] = ()
-    if near and place.field and not limits.many and _is_typo(item, near[0]):
+    if near and place.field and not limits.many and is_typo(item, near[0]):
         patch = (PatchOperation(place.table, place.key, place.field, near[0]),)
     what = shown(name) if name == field else f"{shown(name)} of {shown(field)}"
     yield Finding(place, f"{what}: {shown(item)!r} is not in {tables}", hint, patch=patch)
 
 
-def _is_typo(text: str, name: str) -> bool:
+def is_typo(text: str, name: str) -> bool:
     """True if one character differs, and it is no digit: otherwise the row that is named may have been deleted."""
     changes = [code[1:] for code in SequenceMatcher(None, text, name).get_opcodes() if code[0] != "equal"]
     digits = any(letter.isdigit() for a, b, c, d in changes for letter in text[a:b] + name[c:d])
