@@ -11,6 +11,7 @@ from pauseframe.deploy import Settings, write_deployment
 from pauseframe.deploy.scenario import deploy_scenario
 from pauseframe.examples import HOME
 from pauseframe.lint.engine import lint
+from pauseframe.lint.patch import fix
 from test_deploy import planned
 
 
@@ -64,6 +65,8 @@ VALUES = [  # fabric, file, table, key, field, value (None deletes; without a fi
     ("roce", LEAF, "PORT", "Ethernet16", "admin_status", None, "PF059"),
     ("roce", LEAF, "DEVICE_NEIGHBOR", "Ethernet0", "name", "host0x", "PF055"),
     ("roce", LEAF, "DEVICE_NEIGHBOR", "Ethernet0", "port", "eth1x", "PF055"),
+    ("dctcp", LEAF, "QUEUE", "Ethernet0|6", "", None, "PF090"),
+    ("dctcp", LEAF, "BUFFER_PG", "Ethernet0|0", "", None, "PF090"),
     ("dctcp", UNDERLAY, "VLAN_MEMBER", "Vlan1000|Ethernet0", "tagging_mode", "tagged", "PF058"),
     ("dctcp", UNDERLAY, "VLAN_MEMBER", "Vlan1000|Ethernet0", "", None, "PF058"),
 ]
@@ -122,9 +125,51 @@ def test_marks_that_a_lossy_queue_never_reaches(fabrics):
     assert place in changed(path, text, fabrics / "dctcp")
 
 
+HOSTS = [
+    ("dctcp", "sysctl.conf", "tcp_ecn = 2", "tcp_ecn = 1", "sysctl net.ipv4.tcp_ecn"),
+    ("dctcp", "sysctl.conf", "tcp_sack = 1", "tcp_sack = 0", "sysctl net.ipv4.tcp_sack"),
+    ("dctcp", "sysctl.conf", "tcp_congestion_control = dctcp", "tcp_congestion_control = cubic",
+     "sysctl net.ipv4.tcp_congestion_control"),
+    ("dctcp", "networkd/40-pauseframe.network", "QuickAck=yes", "QuickAck=no", "route quickack"),
+    ("dctcp", "networkd/40-pauseframe.network", "MTUBytes=9000", "MTUBytes=4500", "link mtu"),
+    ("roce", "mlxconfig.txt", "RPG_AI_RATE_P1                               5", "RPG_AI_RATE_P1   50",
+     "card RPG_AI_RATE"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HOSTS, ids=lambda case: " ".join(case[:3]))
+def test_a_value_of_one_host_alone(fabrics, tmp_path, case):
+    """Hosts have one form each, so that only other hosts tell."""
+    fabric, file, old, new, place = case
+    root = shutil.copytree(fabrics / fabric, tmp_path / fabric)
+    for host in (root / "hosts").iterdir():
+        (host / "setup.sh").unlink(missing_ok=True)
+    assert found(root) == set()
+    path = root / "hosts" / "host0" / file
+    assert ("PF090", f"host0 {place}") in changed(path, path.read_text().replace(old, new), root)
+
+
 def test_a_vlan_of_a_host_that_its_switch_lacks(fabrics, tmp_path):
     root = shutil.copytree(fabrics / "plan", tmp_path / "plan")
     for name in ("setup.sh", "netplan.yaml"):
         (root / "hosts" / "host0" / name).unlink()
     path = root / "hosts" / "host0" / "networkd" / "41-pf100.netdev"
     assert ("PF057", "host0 vlan pf100 id") in changed(path, path.read_text().replace("Id=100", "Id=200"), root)
+
+
+def test_patches_of_these_findings(fabrics):
+    """Each patch ends its finding and causes none."""
+    path = fabrics / "dctcp" / LEAF
+    before = path.read_text()
+    tables = json.loads(before)
+    del tables["QUEUE"]["Ethernet16|1"]["wred_profile"], tables["QUEUE"]["Ethernet0|6"]
+    del tables["PORT"]["Ethernet16"]["admin_status"]
+    tables["DEVICE_NEIGHBOR"]["Ethernet0"]["name"] = "host0x"
+    path.write_text(json.dumps(tables))
+    try:
+        report = lint([fabrics / "dctcp"])
+        done = fix(report)
+    finally:
+        path.write_text(before)
+    assert {f.code for f in report.findings} >= {"PF033", "PF055", "PF059", "PF090"}
+    assert (done.after.findings, done.new) == ([], [])

@@ -160,18 +160,23 @@ def check_forms(reading: Reading) -> Iterator[Finding]:
     No incident is known.
     """
     for host in reading.fabric.hosts.values():
-        (first, *others) = host.forms or [""]
-        facts = {name: facts_of(form) for name, form in host.forms.items()}
-        for other in others:
-            for table, key, field in sorted(_comparable(facts[first], facts[other], {first, other})):
-                here, there = (facts[name].get((table, key, field), "missing") for name in (other, first))
-                if here != there:
-                    yield Finding(
-                        Place(host.name, table, key, field),
-                        f"{here} in {other}, {there} in {first}",
-                        "the same in all files of the host",
-                        source=host.forms[other].source,
-                    )
+        yield from differing_forms(host)
+
+
+def differing_forms(host: Host) -> Iterator[Finding]:
+    """The values in which the files of a host differ."""
+    (first, *others) = host.forms or [""]
+    facts = {name: facts_of(form) for name, form in host.forms.items()}
+    for other in others:
+        for table, key, field in sorted(_comparable(facts[first], facts[other], {first, other})):
+            here, there = (facts[name].get((table, key, field), "missing") for name in (other, first))
+            if here != there:
+                yield Finding(
+                    Place(host.name, table, key, field),
+                    f"{here} in {other}, {there} in {first}",
+                    "the same in all files of the host",
+                    source=host.forms[other].source,
+                )
 
 
 def _comparable(one: Facts, other: Facts, forms: set[str]) -> Iterator[tuple[str, str, str]]:

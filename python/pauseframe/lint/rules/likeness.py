@@ -1,13 +1,15 @@
-"""Rule PF09x: no device or port may differ from all similar ones."""
+"""Rule PF090: no device or port may differ from all similar ones."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import QOS_MAPS, Place
-from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import HOSTS, SONIC, Finding, PatchOperation, Severity, rule
+from pauseframe.lint.rules.hosts import differing_forms, facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +37,10 @@ _NAMED = (
     "VLAN",
 )
 """Tables whose rows should agree between similar switches."""
+_OF_HOSTS = {"sysctl", "route", "card", "link", "dcb", "offload", "nft", "bond", "rule"}
+"""Values of hosts that have no addresses, by the tables of `facts_of`."""
+_BY_KEY = {"sysctl", "card"}
+"""Those whose rows have a name; of others, the values of all rows are compared."""
 _OF_PORTS = ("PORT", "PORT_QOS_MAP", "PFC_WD", "QUEUE", "BUFFER_QUEUE", "BUFFER_PG")
 _ITS_OWN = {"lanes", "alias", "index", "description", "core_id", "core_port_id", "num_voq", "subport", "admin_status",
             "mac", "laser_freq", "tx_power", "dhcp_servers", "dhcpv6_servers"}  # fmt: skip
@@ -42,17 +48,19 @@ _ITS_OWN = {"lanes", "alias", "index", "description", "core_id", "core_port_id",
 
 
 @rule("PF090", "unlike-its-like", "https://github.com/sonic-net/SONiC/wiki (configurations come from templates)",
-      severity=Severity.warning)  # fmt: skip
+      severity=Severity.warning, devices=(*SONIC, *HOSTS))  # fmt: skip
 def check_likeness(reading: Reading) -> Iterator[Finding]:
-    """One switch or port has another value than all similar ones: a typing mistake, or an incomplete change.
+    """One switch, port or host has another value than all similar ones: a typing mistake, or an incomplete change.
 
     Switches are similar if model, role and the speeds of their ports are equal; ports, if they are on one switch, have
-    one speed and cable, and lead to the same kind of device. At least four similar devices or ports must exist, and
-    exactly one of them must differ. A field with a finding of another rule is not repeated.
+    one speed and cable, and lead to the same kind of device; hosts, if they have as many ports, VLANs and routes. At
+    least four similar devices or ports must exist, and exactly one of them must differ, or lack a row for a group or
+    queue that the others have. Of hosts, addresses and names are not compared.
 
     No incident is known.
     """
     yield from _among_switches(reading)
+    yield from _among_hosts(reading)
     for name, database in reading.databases.items():
         switch = reading.fabric.switches[name]
         for ports in _kinds_of_ports(switch, reading).values():
@@ -81,6 +89,27 @@ def _among_switches(reading: Reading) -> Iterator[Finding]:
                     yield _finding(Place(name, table, key, field), value, usual, f"{len(of_key) - 1} switches like it")
 
 
+def _among_hosts(reading: Reading) -> Iterator[Finding]:
+    """TCP settings, routes, registers and queues of hosts; a host whose own files differ has findings of PF075."""
+    kinds: dict[tuple[object, ...], dict[str, dict[str, str]]] = defaultdict(dict)
+    for host in reading.fabric.hosts.values():
+        values: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for (table, key, field), value in facts_of(host).items():
+            if table in _OF_HOSTS and field != "src":
+                values[table, key if table in _BY_KEY else field].append(value)
+        if next(differing_forms(host), None) is not None:
+            continue
+        shape = len(host.nics), len(host.vlans()), len(host.routes), tuple(sorted(host.forms)), host.gathered
+        kinds[shape][host.name] = {
+            f"{table} {name}": ", ".join(sorted(found)) for (table, name), found in values.items()
+        }
+    for rows in kinds.values():
+        for name, fact, own, usual in _odd(rows):
+            table, _, field = fact.partition(" ")
+            odd = _finding(Place(name, table, "", field), own, usual, f"{len(rows) - 1} hosts like it")
+            yield replace(odd, patch=())
+
+
 def _kinds_of_ports(switch: Switch, reading: Reading) -> dict[tuple[object, ...], list[Port]]:
     """Ports grouped by speed, cable length, and whether a switch is known at the other end."""
     kinds: dict[tuple[object, ...], list[Port]] = defaultdict(list)
@@ -99,11 +128,26 @@ def _among_ports(switch: Switch, database: ConfigDb, ports: Sequence[Port]) -> I
             port, _, part = key.partition("|")
             if port in names:
                 by_part[part][port] = key, dict(row)
-        for of_part in by_part.values():
+        for part, of_part in by_part.items():
+            if part and len(names) >= FEWEST and len(of_part) == len(names) - MOST_ODD:
+                yield _without_row(Place(switch.name, table, f"{min(names - of_part.keys())}|{part}"), of_part)
             rows = {port: row for port, (_, row) in of_part.items()}
             for port, field, value, usual in _odd(rows):
                 place = Place(switch.name, table, of_part[port][0], field)
                 yield _finding(place, value, usual, f"{len(rows) - 1} ports like it")
+
+
+def _without_row(place: Place, others: Mapping[str, tuple[str, Mapping[str, str]]]) -> Finding:
+    """The finding about a port without a row that all ports like it have."""
+    rows = [dict(row) for _, row in others.values()]
+    patch = tuple(PatchOperation(place.table, place.key, name, value) for name, value in rows[0].items())
+    known = all(row == rows[0] for row in rows)
+    return Finding(
+        place,
+        f"the row is missing, {len(rows)} ports like it have one",
+        ", ".join(f'"{shown(name)}": "{shown(value)}"' for name, value in rows[0].items()) if known else "",
+        patch=patch if known else (),
+    )
 
 
 def _odd(rows: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str | None, str | None]]:
