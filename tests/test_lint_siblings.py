@@ -51,6 +51,7 @@ VALUES = [  # fabric, file, table, key, field, value (None deletes; without a fi
     ("roce", LEAF, "BUFFER_PROFILE", "egress_lossless_profile", "static_th", "7000000", "PF015"),
     ("roce", LEAF, "BUFFER_POOL", "egress_lossy_pool", "size", "0", "PF014"),
     ("dctcp", LEAF, "BUFFER_POOL", "egress_lossy_pool", "size", "12000000000", "PF014"),
+    ("roce", LEAF, "BUFFER_POOL", "egress_lossless_pool", "size", None, "PF003"),
     ("roce", LEAF, "LOSSLESS_TRAFFIC_PATTERN", "AZURE", "mtu", "2100", "PF051"),
     ("plan", LEAF, "LOSSLESS_TRAFFIC_PATTERN", "AZURE", "mtu", "8999", "PF051"),
     ("roce", LEAF, "TC_TO_QUEUE_MAP", "PAUSEFRAME", "0", None, "PF024"),
@@ -62,6 +63,8 @@ VALUES = [  # fabric, file, table, key, field, value (None deletes; without a fi
     ("dctcp", LEAF, "QUEUE", "Ethernet16|1", "wred_profile", None, "PF033"),
     ("dctcp", LEAF, "DSCP_TO_TC_MAP", "PAUSEFRAME", "10", "2", "PF033"),
     ("dctcp", LEAF, "WRED_PROFILE", "PF_10000", "green_max_threshold", "90000000", "PF031"),
+    ("roce", LEAF, "WRED_PROFILE", "PF_25000", "green_min_threshold", "0", "PF003"),
+    ("roce", LEAF, "WRED_PROFILE", "PF_25000", "red_max_threshold", "400000000000", "PF003"),
     ("roce", LEAF, "PORT", "Ethernet16", "admin_status", None, "PF059"),
     ("roce", LEAF, "DEVICE_NEIGHBOR", "Ethernet0", "name", "host0x", "PF055"),
     ("roce", LEAF, "DEVICE_NEIGHBOR", "Ethernet0", "port", "eth1x", "PF055"),
@@ -155,6 +158,39 @@ def test_a_vlan_of_a_host_that_its_switch_lacks(fabrics, tmp_path):
         (root / "hosts" / "host0" / name).unlink()
     path = root / "hosts" / "host0" / "networkd" / "41-pf100.netdev"
     assert ("PF057", "host0 vlan pf100 id") in changed(path, path.read_text().replace("Id=100", "Id=200"), root)
+
+
+DEVICES = [
+    ("arista0/running-config", "minimum-threshold 150 kbytes maximum-threshold 1500 kbytes",
+     "minimum-threshold 1500 kbytes maximum-threshold 150 kbytes", "PF003", ""),
+    ("arista0/running-config", "maximum-threshold 1500 kbytes", "maximum-threshold 5000 mbytes", "PF003", ""),
+    ("arista0/running-config", "polling-interval 0.10", "polling-interval 1.00", "PF003", ""),
+    ("arista0/running-config", "max-mark-probability 100", "max-mark-probability 0", "PF030", ""),
+    ("cumulus0/startup.yaml", "min-threshold: 150000", "min-threshold: 0", "PF003", ""),
+    ("cumulus0/startup.yaml", "max-threshold: 1500000", "max-threshold: 150000000000", "PF003", ""),
+    ("cumulus0/startup.yaml", "probability: 100", "probability: 0", "PF030", ""),
+    ("arista0/running-config", "default timeout 0.30", "default timeout 0.00", "", "default timeout 0.00"),
+    ("arista0/running-config", "qos map dscp 6 7 to", "qos map dscp 6 70 to", "", "qos map dscp 6 70 to"),
+    ("arista0/running-config", "   service-profile ROCE\n",
+     "   service-profile ROCE\n   priority-flow-control pause watchdog port timer timeout 0.30 polling-interval auto "
+     "recovery-time 0.60\n", "", "interface Ethernet1: polling-interval auto"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DEVICES, ids=lambda case: case[2][:60])
+def test_a_value_of_another_vendor(fabrics, case):
+    """A finding, or a note where the value cannot be used."""
+    file, old, new, code, note = case
+    path, root = fabrics / "vendors" / file, fabrics / "vendors"
+    before = path.read_text()
+    assert old in before
+    path.write_text(before.replace(old, new, 1))
+    try:
+        report = lint([root])
+    finally:
+        path.write_text(before)
+    assert {f.code for f in report.findings} == ({code} if code else set())
+    assert not note or any(note in one for one in report.reading.fabric.notes)
 
 
 def test_patches_of_these_findings(fabrics):

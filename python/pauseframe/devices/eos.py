@@ -174,19 +174,23 @@ def _read_maps(found: Statements, switch: Switch) -> None:
     queues = maps.tc_to_queue[MAP] = {tc: tc for tc in range(8)}
     into = {"dscp": maps.dscp_to_tc[MAP], "cos": maps.dot1p_to_tc[MAP]}
     for match in _all(found, re.compile(r"qos map (dscp|cos) ([\d ,-]+) to traffic-class ([0-7])")):
-        into[match[1]] |= dict.fromkeys(_numbers(match[2]), int(match[3]))
+        into[match[1]] |= dict.fromkeys(_mapped(found, match, 2, 63 if match[1] == "dscp" else 7), int(match[3]))
     for match in _all(found, re.compile(r"qos map traffic-class ([\d ,-]+) to (?:uc-)?tx-queue (\d)")):
-        queues |= dict.fromkeys(_numbers(match[1]), int(match[2]))
+        queues |= dict.fromkeys(_mapped(found, match, 1, 7), int(match[2]))
     maps.pfc_to_queue[MAP] = dict(queues)
 
 
-def _numbers(text: str) -> list[int]:
-    """The numbers of "1 2 3", "1-3" or "1,2"."""
-    found = []
-    for part in text.replace(",", " ").split():
-        first, _, last = part.partition("-")
-        found += list(range(int(first), int(last or first) + 1)) if len(part) < 8 and first.isdecimal() else []
-    return [number for number in found if number < 64]
+def _mapped(found: Statements, match: re.Match[str], part: int, most: int) -> list[int]:
+    """The numbers that a statement maps, such as "1 2 3", "1-3" or "1,2"; refused if one of them does not exist."""
+    numbers: list[int] = []
+    for text in match[part].replace(",", " ").split():
+        first, _, last = text.partition("-")
+        low, high = number_in(first, 0, most), number_in(last or first, 0, most)
+        if low is None or high is None:
+            found.refuse(match[0])
+            return []
+        numbers += range(low, high + 1)
+    return numbers
 
 
 def _defaults_of_watchdog(found: Statements, switch: Switch) -> Watchdog:
@@ -201,7 +205,7 @@ def _defaults_of_watchdog(found: Statements, switch: Switch) -> Watchdog:
 
 def _milliseconds(text: str) -> int | None:
     match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?)(?: forced)?", text)
-    return round(float(match[1]) * 1000) if match else None
+    return round(float(match[1]) * 1000) or None if match else None
 
 
 def _port(found: Statements, switch: Switch, section: str, watchdog: Watchdog) -> Port:
@@ -313,8 +317,13 @@ def _watch(found: Statements, port: Port, sections: list[str], watchdog: Watchdo
         on = (on or found.has(one, prefix)) and not found.has(one, f"no {prefix}")
         own.action = _one(found, f"{prefix} port action ", one) or own.action
         for match in _all(found, timer, one):
-            own.detection, own.restoration = _milliseconds(match[1]), _milliseconds(match[3])
-            own.poll = _milliseconds(match[2] or "")
+            times = [_milliseconds(match[n] or "") for n in (1, 3, 2)]
+            if None in times[:2] or (match[2] and times[2] is None):
+                found.refuse(one, match[0])
+                continue
+            own.detection, own.restoration, own.poll = times
+            if match[2] is None:
+                found.remarks.append(f"{one}: polling-interval auto: judged as the interval of all ports")
     port.qos.watchdog = port.lossless if on else frozenset()
     if on and port.lossless:
         port.watchdog = own

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown, whole_number
 from pauseframe.devices.model import DEFAULT_MTU, FASTEST_LANE, Place
-from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from pauseframe.devices.model import Switch
     from pauseframe.devices.read import Reading
     from pauseframe.devices.sonic_db import ConfigDb
 
@@ -36,19 +38,21 @@ RATES = {
 """Mb/s of Ethernet (IEEE 802.3), and 20 Gb/s of some switches."""
 SMALLEST = 1000
 """Bytes below which a threshold of WRED is less than one full packet, and probably in KB."""
+LARGEST = 2**32 - 1
+"""Bytes of the largest threshold of WRED (SAI: sai_uint32_t)."""
 _INNER_ROLES = {"Int", "Inb", "Rec", "Dpc"}
 """Roles of ports that no cable leaves; they have other rates."""
 
 
-@rule("PF003", "constraint", YANG)
+@rule("PF003", "constraint", YANG, devices=VENDORS)
 def check_constraints(reading: Reading) -> Iterator[Finding]:
     """Two values, each valid alone, contradict each other.
 
     Examples: a maximum below its minimum, a peak rate below the committed one, a watchdog with a detection time below
     its polling interval, a port untagged in two VLANs, more Mb/s than the lanes of a port carry, a range of queues
-    that begins above its end. SONiC's models reject
-    most such values; older images without validation handle each case differently. A *warning*: a speed that Ethernet
-    does not have, or a lossless profile that pauses and resumes at one level.
+    that begins above its end. SONiC's models reject most such values; older images without validation handle each case
+    differently. A *warning*: a speed that Ethernet does not have, a pool without a size, a lossless profile that pauses
+    and resumes at one level, or a threshold of WRED below one packet or beyond the 32 bits of a chip's register.
 
     No incident is known.
     """
@@ -68,6 +72,9 @@ def check_constraints(reading: Reading) -> Iterator[Finding]:
         yield from _vlans(device, database)
         yield from _domains(device, database)
         yield from _loads(device, database)
+    for switch in reading.fabric.switches.values():
+        if switch.statements is not None:
+            yield from _other_vendors(switch)
 
 
 def _further(device: str, table: str, rows: Iterable[str], what: str) -> Iterator[Finding]:
@@ -169,9 +176,37 @@ def _thresholds(device: str, key: str, row: Mapping[str, str]) -> Iterator[Findi
             if name not in row:
                 message = f"{name} is missing, and wred_{colour}_enable is true: SAI takes 0"
                 yield Finding(place, message, f"{name} in bytes", severity=Severity.warning)
-            elif value is not None and 0 < value < SMALLEST:
-                message = f"{name} is {value} B, less than one full packet"
-                yield Finding(place, message, "a size in bytes, not in KB", severity=Severity.warning)
+            elif value is not None and not SMALLEST <= value <= LARGEST:
+                yield _unlikely(place, value)
+
+
+def _other_vendors(switch: Switch) -> Iterator[Finding]:
+    """The thresholds and times of a switch without CONFIG_DB."""
+    for wred in switch.wred.values():
+        low, high = wred.min_threshold, wred.max_threshold
+        place = Place(switch.name, "WRED_PROFILE", wred.name, "green_min_threshold")
+        if low is not None and high is not None and high < low:
+            yield Finding(place, f"the maximum is {high}, below the minimum {low}", f"a maximum of at least {low}")
+        wrong = [value for value in (low, high) if value is not None and not SMALLEST <= value <= LARGEST]
+        if wrong and "green" in wred.enabled:
+            yield _unlikely(place, wrong[0])
+    for port in switch.ports.values():
+        dog, poll = port.watchdog, switch.watchdog_poll
+        if dog is not None and dog.poll is not None:
+            poll = dog.poll
+        times = (("detection_time", dog.detection), ("restoration_time", dog.restoration)) if dog else ()
+        for name, time in times:
+            if time and poll and time < poll:
+                message = f"{name} is {time} ms, below the polling interval of {poll} ms: it cannot be kept"
+                yield Finding(Place(switch.name, "PFC_WD", port.name, name), message, f"at least {poll} ms")
+
+
+def _unlikely(place: Place, value: int) -> Finding:
+    """The finding about a threshold of WRED that is no size of a queue."""
+    what = "less than one full packet" if value < SMALLEST else "beyond the 32 bits of a chip's register"
+    return Finding(
+        place, f"{place.field} is {value} B, {what}", "a size in bytes, not in KB", severity=Severity.warning
+    )
 
 
 def _wred(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -230,12 +265,16 @@ def _watchdogs(device: str, database: ConfigDb) -> Iterator[Finding]:
 
 def _pools(device: str, database: ConfigDb) -> Iterator[Finding]:
     model = database.rows("DEVICE_METADATA").get("localhost", {}).get("buffer_model")
+    sized = any("size" in row for row in database.rows("BUFFER_POOL").values())
     for key, row in database.rows("BUFFER_POOL").items():
         place = Place(device, "BUFFER_POOL", key, "percentage")
         if "percentage" in row and "size" in row:
             yield Finding(place, "percentage and size exclude each other", "keep one of them")
         elif "percentage" in row and model != "dynamic" and database.whole:
             yield Finding(place, "a percentage needs DEVICE_METADATA localhost buffer_model dynamic")
+        elif "size" not in row and sized and model != "dynamic" and database.whole:
+            message = "size is missing: only buffer_model dynamic computes it, and SAI creates no pool without"
+            yield Finding(replace(place, field="size"), message, "the memory of the switch", severity=Severity.warning)
     limited = any(row.keys() & {"static_th", "dynamic_th"} for row in database.rows("BUFFER_PROFILE").values())
     for key, row in database.rows("BUFFER_PROFILE").items():
         if "static_th" in row and "dynamic_th" in row:
