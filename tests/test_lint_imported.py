@@ -16,6 +16,7 @@ from pauseframe.examples import HOME
 from pauseframe.imports.fabric import import_fabric
 from pauseframe.lint import engine, output
 from pauseframe.lint.design import read_design
+from pauseframe.lint.patch import fix
 from test_fabrics import cli
 from test_lint_kinds import FABRICS, made
 
@@ -209,3 +210,33 @@ def test_the_head_names_what_the_scenario_has_otherwise(tmp_path):
     assert any(one.startswith("leaf1:Ethernet8 cable 1 m") for one in odd)
     assert any(one.startswith("spine1:Ethernet0 neighbour leaf2:") for one in odd)
     assert tomllib.loads(found.toml)["topology"]["kind"] == "custom"
+
+
+RESTORED = [
+    change
+    for change in CHANGES
+    if change[:1] + change[2:3]
+    in {
+        ("PORT", "speed"),
+        ("BUFFER_PROFILE", "xoff"),
+        ("BUFFER_PROFILE", "dynamic_th"),
+        ("BUFFER_POOL", "xoff"),
+        ("WRED_PROFILE", "green_min_threshold"),
+        ("CABLE_LENGTH", "Ethernet8"),
+    }
+]
+
+
+@pytest.mark.parametrize("change", RESTORED, ids=lambda change: " ".join(map(str, change)))
+def test_a_patch_restores_the_value_of_an_import(tmp_path, change):
+    root = lint_fabrics.write(lint_fabrics.clos(3, 2, 2, seed=4), tmp_path / "fabric")
+    source = imported(root, tmp_path)
+    before = (root / "leaf1" / "config_db.json").read_text()
+    set_value(root, *change)
+    report = engine.lint([root], design=read_design(source, [root], None), select=["PF091"])
+    steps = fix(report).patches["leaf1"]
+    tables = json.loads((root / "leaf1" / "config_db.json").read_text())
+    for step in steps:
+        _, table, key, field = step["path"].replace("~1", "/").split("/")
+        tables[table][key][field] = step["value"]
+    assert tables == json.loads(before)

@@ -6,16 +6,17 @@ import math
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
+from pauseframe.deploy import quantities
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Place
 from pauseframe.fabric.headroom import LIGHT
 from pauseframe.imports.fabric.scenario import NOT_HELD
-from pauseframe.lint.finding import Finding
+from pauseframe.lint.finding import Finding, PatchOperation
 from pauseframe.lint.imported.facts import BUFFER, LINK, Fact, plain, size
 from pauseframe.lint.imported.places import place_of, point_of, spot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pauseframe.devices.model import Port
     from pauseframe.lint.imported.facts import Comparison, Toml
@@ -48,7 +49,8 @@ def differences(of: Comparison) -> Iterator[Finding]:
         ):
             continue
         if not _is_far(of, fact, here, there) and (place := place_of(of, fact)) is not None:
-            yield Finding(place, _text(fact.key, here, there), "" if there is None else shown(there))
+            patch = _restored(place, fact.key, there)
+            yield Finding(place, _text(fact.key, here, there), "" if there is None else shown(there), patch=patch)
     yield from _downs(of)
     for key in of.now.scope.account.values:
         yield from _one_value(of, key)
@@ -68,6 +70,52 @@ def _text(key: str, here: Any, there: Any) -> str:
         return "missing" if value is None else shown(value)
 
     return f"{key} {said(here)}, the design has {said(there)}"
+
+
+def _restored(place: Place, key: str, there: Any) -> tuple[PatchOperation, ...]:
+    """The design's value in the words of CONFIG_DB, where a field has just this value."""
+    convert = FIELDS.get((place.table, place.field))
+    if place.table == "CABLE_LENGTH" and key == "delay":
+        convert = _metres
+    try:
+        value = None if convert is None else convert(quantities.number(there))
+    except (ValueError, TypeError):
+        return ()
+    return () if value is None else (PatchOperation(place.table, place.key, place.field, value),)
+
+
+def _whole(factor: float) -> Callable[[float], str | None]:
+    """Converts a number by a factor to a whole one; None if it is none."""
+
+    def text(value: float) -> str | None:
+        scaled = value * factor
+        return str(round(scaled)) if math.isclose(scaled, round(scaled), rel_tol=1e-9) else None
+
+    return text
+
+
+def _exponent(alpha: float) -> str | None:
+    found = math.log2(alpha) if alpha > 0 else math.inf
+    return str(round(found)) if found in range(-8, 8) else None
+
+
+def _metres(delay: float) -> str | None:
+    length = round(delay * LIGHT)
+    return f"{length}m" if math.isclose(_delay(length), delay, rel_tol=1e-9) else None
+
+
+FIELDS: dict[tuple[str, str], Callable[[float], str | None]] = {
+    ("PORT", "speed"): _whole(1e-6),
+    ("PORT", "mtu"): _whole(1),
+    ("BUFFER_PROFILE", "xoff"): _whole(1),
+    ("BUFFER_PROFILE", "static_th"): _whole(1),
+    ("BUFFER_PROFILE", "dynamic_th"): _exponent,
+    ("BUFFER_POOL", "xoff"): _whole(1),
+    ("WRED_PROFILE", "green_min_threshold"): _whole(1),
+    ("WRED_PROFILE", "green_max_threshold"): _whole(1),
+    ("WRED_PROFILE", "green_drop_probability"): _whole(100),
+}
+"""How the value of a scenario is written into a field of CONFIG_DB."""
 
 
 def _follows(of: Comparison, fact: Fact, design: Mapping[Fact, Any], today: Mapping[Fact, Any]) -> bool:
@@ -203,7 +251,10 @@ def _odd(of: Comparison) -> Iterator[Finding]:
     for odd in sorted(account.odd):
         known = odd.key in account.values or f"# {NOT_HELD}  {odd}" in of.text
         if not known and not (odd.key == "cable" and _is_as_designed(of, End(odd.device, odd.port), odd.value)):
-            yield Finding(spot(of, odd.device, odd.port, odd.key), _text(odd.key, odd.value, odd.instead), odd.instead)
+            place, length = spot(of, odd.device, odd.port, odd.key), odd.instead.removesuffix(" m")
+            known = odd.key == "cable" and length.isdecimal()
+            patch = (PatchOperation(place.table, place.key, place.field, f"{length}m"),) if known else ()
+            yield Finding(place, _text(odd.key, odd.value, odd.instead), odd.instead, patch=patch)
 
 
 def _is_as_designed(of: Comparison, end: End, length: str) -> bool:
