@@ -29,11 +29,10 @@ from pauseframe._core import (
     Table,
     Topology,
     __version__,
-    flow_rates,
     options,
-    plan_routes,
     presets,
 )
+from pauseframe.fabric.checked import flow_rates, plan_routes
 from pauseframe.results import Run, load
 from pauseframe.results.folder import DamagedResultsError
 from pauseframe.run import run

@@ -13,7 +13,7 @@ from pauseframe.files.atomic import refuse_file
 from pauseframe.results import Run, from_core, given_keys, load
 from pauseframe.results.places import is_whole, keep_inputs, mark_failed, may_replace, touched
 from pauseframe.results.run_key import run_key
-from pauseframe.scenario.text import overrides, resolve_text, source_of
+from pauseframe.scenario.text import resolve_changed, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -191,7 +191,7 @@ def resolve(
     if isinstance(scenario, _core.Resolved) and seed is None and not set:
         return scenario
     text, base_dir, name = source_of(scenario)
-    return resolve_text(text, base_dir=base_dir, file_name=name, overrides=overrides(set), seed=seed)
+    return resolve_changed(text, base_dir=base_dir, file_name=name, set=set, seed=seed)
 
 
 def errors_of_plugins(scenario: _core.Resolved) -> AbstractContextManager[None]:

@@ -267,6 +267,8 @@ def update(
     from pauseframe.fabric.topology import load_topology
 
     topology = prepared(source, from_, rate, delay, hosts_per_switch)
+    if not (old / "plan.json").is_file():
+        raise InputError(f"{old} is not the folder of a route plan: name one that pauseframe route plan -o wrote")
     before = read_routes(str(old), load_topology(old / "topology.graphml"))
     with Display("update", quiet or as_json) as display:
         planned = update_routes(before, topology, lanes=lanes, failed=failed, progress=display)

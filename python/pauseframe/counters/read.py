@@ -25,7 +25,7 @@ SUFFIXES = {".txt", ".json", ".log", ".out", ""}
 
 def read_counters(paths: Sequence[Path]) -> Counted:
     """Reads files, and searches folders for them. Raises DeviceFileError if none has counters."""
-    counted, files = Counted(), 0
+    counted, files = Counted(), []
     for path in paths:
         if not path.exists():
             raise DeviceFileError(f"{shown(path)}: there is no such file or folder")
@@ -35,7 +35,7 @@ def read_counters(paths: Sequence[Path]) -> Counted:
             raise DeviceFileError(f"{shown(path)} is {kind.name}, not counters: {shown(advice)}")
         for file in [path] if path.is_file() else _below(path):
             _read_file(file, counted)
-            files += 1
+            files.append(file if file == path else file.relative_to(path))
     counted.devices = {name: device for name, device in counted.devices.items() if device.tools or device.ports}
     if not counted.devices:
         raise DeviceFileError(
@@ -44,11 +44,16 @@ def read_counters(paths: Sequence[Path]) -> Counted:
     return counted
 
 
-def _in_files(count: int) -> str:
-    """How many files were read, where none has counters."""
-    from pauseframe.terminal.text import counted
+NAMED = 3
+"""Number of files that a message names."""
 
-    return f" in {counted(count, 'file')}" if count else f" (no file ends in {', '.join(sorted(SUFFIXES - {''}))})"
+
+def _in_files(files: Sequence[Path]) -> str:
+    """Which files were read, where none has counters."""
+    if not files:
+        return f" (no file ends in {', '.join(sorted(SUFFIXES - {''}))})"
+    more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
+    return f" in {', '.join(shown(file) for file in files[:NAMED])}{more}"
 
 
 def _below(folder: Path) -> Iterator[Path]:

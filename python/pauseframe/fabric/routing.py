@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe._core import Routes, plan_routes
+from pauseframe._core import Routes
+from pauseframe.fabric.checked import needs_topology, plan_routes
 from pauseframe.fabric.draw import draw
 from pauseframe.files.atomic import whole_folder
 from pauseframe.files.reading import read_text
@@ -77,15 +78,9 @@ def write_plan(
     leave out a pair, or exceed `rows_budget`.
     """
     folder = Path(folder)
-    if folder.exists() and not force and any(folder.iterdir()):
-        raise _core.InputError(
-            f"the folder {folder} is not empty: name another one, or replace the plan with --force "
-            "(in Python: force=True)"
-        )
-    if folder.exists() and any(folder.iterdir()) and not (folder / SUMMARY).is_file():
-        raise _core.InputError(
-            f"the folder {folder} holds files but no {SUMMARY}: it is left as it is, name another one"
-        )
+    needs_topology(topology)
+    if folder.exists() and any(folder.iterdir()):
+        _refuse_full(folder, force)
     if rows_budget is not None:
         routes.fit(rows_budget, by_switch=by_switch)
     report = routes.check(progress=progress)
@@ -108,6 +103,19 @@ def write_plan(
     return summary
 
 
+def _refuse_full(folder: Path, force: bool) -> None:
+    """Refuses a folder with files that are no plan, and a plan without `force`."""
+    if not (folder / SUMMARY).is_file():
+        raise _core.InputError(
+            f"the folder {folder} holds files but no {SUMMARY}: it is left as it is, name another one"
+        )
+    if not force:
+        raise _core.InputError(
+            f"the folder {folder} is not empty: name another one, or replace the plan with --force "
+            "(in Python: force=True)"
+        )
+
+
 def read_routes(
     path: str | Path,
     topology: _core.Topology,
@@ -122,11 +130,14 @@ def read_routes(
     `lanes` gives the lanes of VLANs that the tables do not give. Raises FabricError for tables that do not fit the
     topology, with the first difference if they are a plan for another topology.
     """
+    needs_topology(topology)
     try:
         return _core.read_routes(str(path), topology, format=format, addresses=addresses, lanes=lanes)
     except _core.FabricError as error:
         if other := other_topology(path, topology):
             raise _core.FabricError(f"{other}. Use that one, or plan again: pauseframe route plan") from error
+        if "does not fit the header" in str(error):
+            raise _core.FabricError(f"{error}; correct this line, or plan again: pauseframe route plan") from error
         raise
 
 

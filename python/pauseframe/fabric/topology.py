@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
+from pauseframe.fabric.checked import needs_topology
 from pauseframe.files.kinds import refuse_other_kinds
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def load_topology(
         text, base_dir, name = read_scenario_file(path)
         return _core.Topology.of_scenario(resolve_text(without_plugins(text), base_dir=base_dir, file_name=name))
     if path.is_file() or format is not None:
-        return _core.Topology.read(str(path), format=format, rate=rate, delay=delay)
+        return _read(path, format, rate, delay)
     name = str(source).partition(":")[0].strip()
     if name not in _core.families() and path.is_dir():
         raise IsADirectoryError(f"{source}: this is a folder: name a file in it, such as topology.graphml of a plan")
@@ -75,6 +76,17 @@ def load_topology(
         _refuse_idle_defaults(path, rate, delay)
         return _core.Topology.family(str(source))
     raise FileNotFoundError(f"{source}: there is no such file, and no family of this name")
+
+
+def _read(path: Path, format: str | None, rate: str, delay: str) -> _core.Topology:
+    try:
+        return _core.Topology.read(str(path), format=format, rate=rate, delay=delay)
+    except _core.FabricError as error:
+        if "missing field `edges`" not in str(error):
+            raise
+        remedy = 'list its links under "edges", as {"source": "a", "target": "b"}'
+        remedy += '; NetworkX writes them with node_link_data(graph, edges="edges")'
+        raise _core.FabricError(f"{path}: node-link JSON without edges: {remedy}") from error
 
 
 def networkx(purpose: str) -> Any:
@@ -92,6 +104,8 @@ def from_networkx(graph: Any, *, rate: str = "10 Gbps", delay: str = "1 us") -> 
     Nodes have the attribute `kind`, "host" or "switch" (default); edges may have `rate` and `delay`, such as "25 Gbps"
     and "500 ns". Parallel edges are parallel links.
     """
+    if not hasattr(graph, "is_multigraph"):
+        raise TypeError(f"graph = {graph!r}: a graph of NetworkX is needed; load_topology reads files and families")
     nx = networkx("a graph of NetworkX")
     text = json.dumps(nx.node_link_data(graph, edges="edges"), default=str)
     return _core.Topology.parse(text, "node-link", rate=rate, delay=delay)
@@ -106,6 +120,7 @@ def topology_of(switches: Iterable[str], hosts: Iterable[str], edges: Iterable[d
 
 def to_networkx(topology: _core.Topology) -> Any:
     """The topology as a `networkx.MultiGraph` with names, kinds, rates, delays and ports as attributes."""
+    needs_topology(topology)
     nx = networkx("a graph of NetworkX")
     return nx.node_link_graph(json.loads(topology.write("node-link")), edges="edges")
 

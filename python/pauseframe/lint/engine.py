@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pauseframe.devices.read import Reading, read_fabric
 from pauseframe.devices.sonic_models import RELEASES
 from pauseframe.lint.finding import RULES, Finding, Rule, Severity
+from pauseframe.terminal.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -138,11 +139,18 @@ def _fault(finding: Finding) -> tuple[object, ...]:
     return finding.code, finding.severity, place.table, place.field, *end, *texts
 
 
+def like_rules(code: str) -> str:
+    """The end of a message about a code that no rule has: rules with a like name, and the command that lists all."""
+    names = {rule.name: rule.code for rule in rules().values()}
+    meant = [f"{names[name]} ({name})" for name in nearest(code, names)]
+    return f"; did you mean {' or '.join(meant)}?" if meant else "; pauseframe lint --rules lists all of them"
+
+
 def choose(known: dict[str, Rule], select: list[str], ignore: list[str]) -> list[Rule]:
     """The rules that are selected and not ignored."""
     for code in (*select, *ignore):
         if code != "ALL" and not any(name.startswith(code) for name in known):
-            raise ValueError(f"no rule begins with {code!r}: the rules are {', '.join(known)}")
+            raise ValueError(f"no rule begins with {code!r}{like_rules(code)}")
 
     def longest(code: str, prefixes: list[str]) -> int:
         return max((len(p) if p != "ALL" else 0 for p in prefixes if p == "ALL" or code.startswith(p)), default=-1)

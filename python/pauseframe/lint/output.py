@@ -11,7 +11,7 @@ import typer
 
 from pauseframe._core import __version__
 from pauseframe.devices.files import shown
-from pauseframe.lint.engine import Report, rules
+from pauseframe.lint.engine import Report, like_rules, rules
 from pauseframe.lint.finding import KINDS, Finding, Severity
 from pauseframe.lint.locate import Location, Locator
 from pauseframe.terminal.text import counted
@@ -213,7 +213,7 @@ def explain(code: str) -> str:
     """The page of a lint rule, as text."""
     known = rules()
     if code not in known:
-        raise ValueError(f"there is no rule {code!r}: the rules are {', '.join(known)}")
+        raise ValueError(f"there is no rule {code!r}{like_rules(code)}")
     found = known[code]
     sources = "\n".join(f"- {source}" for source in found.sources)
     devices = ", ".join(name for kind, name in KINDS.items() if kind in found.devices)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from pauseframe import _core
 from pauseframe.results.folder import FINISHED, open_results
-from pauseframe.results.table import Table
+from pauseframe.results.table import Table, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -64,7 +64,7 @@ class Run:
         folder: Path | None,
         given: list[str] | None = None,
     ) -> None:
-        self.summary = summary
+        self.summary: Summary = named(summary)
         """The object that `pauseframe run --json` prints."""
         self.status = status
         """"complete", "deadlock" (a deadlock ended the run), "interrupted", or "running" if the run has not ended."""

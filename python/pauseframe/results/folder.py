@@ -235,12 +235,15 @@ def _not_results(path: Path) -> str:
 
 
 def _runs_near(folder: Path, like: str = "") -> str:
-    """A hint such as '; did you mean results/incast-1?', from the results folders in `folder`."""
+    """A hint such as '; did you mean results/incast-1?', from the results folders or scenarios in `folder`."""
     from pauseframe.terminal.text import nearest
 
     found = sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
     meant = nearest(like, found) if like else found[:3]
-    return f"; did you mean {' or '.join(str(folder / name) for name in meant)}?" if meant else ""
+    if meant:
+        return f"; did you mean {' or '.join(str(folder / name) for name in meant)}?"
+    scenarios = sorted(folder.glob("*.toml")) if folder.is_dir() and not like else []
+    return f"; pauseframe run {scenarios[0]} writes one" if scenarios else ""
 
 
 def digest_of(path: Path) -> str:

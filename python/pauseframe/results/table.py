@@ -14,6 +14,18 @@ if TYPE_CHECKING:
     from pauseframe import _core
 
 
+class NamedValues(dict[str, Any]):
+    """A dict whose KeyError names the keys that were meant."""
+
+    def __missing__(self, key: object) -> Any:
+        raise KeyError(none_of(str(key), self))
+
+
+def named(values: Any) -> Any:
+    """The same values, with `NamedValues` in place of each dict."""
+    return NamedValues({key: named(value) for key, value in values.items()}) if isinstance(values, dict) else values
+
+
 class Table:
     """A table in Arrow's memory layout: polars, pandas, pyarrow and DuckDB read it without copying.
 

@@ -15,7 +15,7 @@ from pauseframe.files.reading import parse_toml
 from pauseframe.scenario.plain import part_from_plain, to_plain
 from pauseframe.scenario.table_names import SCHEMA_URL
 from pauseframe.scenario.tables import ScenarioKeys
-from pauseframe.scenario.text import overrides, read_scenario_file, resolve_text
+from pauseframe.scenario.text import read_scenario_file, resolve_changed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +66,7 @@ class Scenario(ScenarioKeys):
 
     def resolve(self, *, seed: int | None = None, set: Mapping[str, Any] | None = None) -> _core.Resolved:
         """Fills in every default. Raises ScenarioError with every mistake in the scenario."""
-        return resolve_text(self.to_toml(), base_dir=self.base_dir, overrides=overrides(set), seed=seed)
+        return resolve_changed(self.to_toml(), base_dir=self.base_dir, set=set, seed=seed)
 
     def show(self, *, seed: int | None = None, set: Mapping[str, Any] | None = None) -> Table:
         """A table of every key with its value and origin, for terminals and Jupyter."""

@@ -6,6 +6,7 @@ run takes.
 
 from __future__ import annotations
 
+import re
 import reprlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from pauseframe.scenario.document import Scenario
+    from pauseframe.types import Problem
 
 
 def is_scenario(value: object) -> TypeIs[Scenario]:
@@ -45,6 +47,23 @@ def overrides(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         if not isinstance(path, str):
             raise TypeError(f'set: {path!r} is no key: it must be a text such as "switch.pfc.xoff"')
     return [(path, toml_value(value)) for path, value in (set or {}).items()]
+
+
+def resolve_changed(
+    text: str, *, base_dir: str, file_name: str = "scenario", set: Mapping[str, Any] | None, seed: int | None
+) -> _core.Resolved:
+    """`resolve_text` for a caller in Python, whose mistakes in `set` have the place "set" and not "--set"."""
+    try:
+        return resolve_text(text, base_dir=base_dir, file_name=file_name, overrides=overrides(set), seed=seed)
+    except _core.ScenarioError as error:
+        raise failure(map(_in_python, error.problems)) from None
+
+
+def _in_python(one: Problem) -> Problem:
+    """A mistake in the words of the Python interface."""
+    hint = re.sub(r"--set (\S+)=VALUE", r'set={"\1": VALUE}', one["hint"])
+    place = one["place"]
+    return one | {"place": place.removeprefix("--") if place in ("--set", "--seed") else place, "hint": hint}
 
 
 def resolve_text(

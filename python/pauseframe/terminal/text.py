@@ -56,7 +56,7 @@ def nearest(wrong: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def none_of(wrong: str, known: Iterable[str]) -> str:
-    """The message about an unknown name, with the names that the user may have meant.
+    """The message about an unknown name, with the names that the user may have meant; before a list that is long.
 
     >>> none_of("bolt", ["dctcp", "tcp_bolt"])
     "'bolt' is not one of dctcp, tcp_bolt; did you mean tcp_bolt?"
@@ -67,7 +67,13 @@ def none_of(wrong: str, known: Iterable[str]) -> str:
     term = term_hint(wrong, names)
     meant = [] if term else nearest(wrong, names)
     hint = f"; did you mean {' or '.join(meant)}?" if meant else f"; {term}" if term else ""
+    if hint and len(names) > LONG_LIST:
+        return f"{wrong!r} is not one of {len(names)} names{hint} They are {', '.join(names)}"
     return f"{wrong!r} is not one of {', '.join(names)}{hint}"
+
+
+LONG_LIST = 20
+"""Number of names up to which a hint after them is still seen."""
 
 
 def is_number(text: str) -> bool:

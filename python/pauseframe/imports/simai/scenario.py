@@ -54,7 +54,9 @@ def import_simai(
         _check_size(read, network)
         found += fates(read, network.gpus, as_simai=as_simai)
     if config is None and without:
-        raise InputError(f"--without {without[0]}: there is no config to leave it out of; name one with --config")
+        raise InputError(
+            f"--without {without[0]}: there is no config to leave it out of; name one with --config, or remove this"
+        )
     first, tables = [f"name = {json.dumps(topology.stem)}", "stop = { when_finished = true }"], [DEFAULT]
     if config is not None:
         ethernet = Topology.parse(network.node_link(), "node-link")
