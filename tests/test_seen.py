@@ -59,9 +59,9 @@ def test_a_wrong_key_of_a_summary_names_the_near_ones(tmp_path):
     run = pf.run(STAR, out=tmp_path / "run")
     for summary in (run.summary, pf.load(tmp_path / "run").summary):
         with pytest.raises(KeyError, match="did you mean fct_us or query_fct_us"):
-            summary["fct"]
+            summary["fct"]  # type: ignore[typeddict-item]
         with pytest.raises(KeyError, match="did you mean p50"):
-            summary["fct_us"]["p5"]
+            summary["fct_us"]["p5"]  # type: ignore[typeddict-item]
         assert summary.get("fct") is None
         assert json.loads(json.dumps(summary)) == dict(summary)
 

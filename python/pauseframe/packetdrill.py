@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 import textwrap
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +27,36 @@ CONSTANTS = {
     "TCP_INFINITE_SSTHRESH": 0x7FFFFFFF,
 }
 """Names that packetdrill defines for its assertions."""
+CALLS = (
+    "accept bind cap_set close connect epoll_create epoll_ctl epoll_wait fcntl getsockopt ioctl listen open pipe poll "
+    "read readv recv recvfrom recvmsg send sendfile sendmsg sendto setsockopt shutdown socket splice write writev"
+)
+SYSCTLS = (
+    "tcp_abc tcp_adv_win_scale tcp_allowed_congestion_control tcp_app_win tcp_autocorking tcp_base_mss "
+    "tcp_comp_sack_delay_ns tcp_comp_sack_nr tcp_comp_sack_slack_ns tcp_congestion_control tcp_dsack "
+    "tcp_early_demux tcp_early_retrans "
+    "tcp_ecn tcp_ecn_fallback tcp_fack tcp_fastopen tcp_fin_timeout tcp_frto tcp_invalid_ratelimit tcp_keepalive_intvl "
+    "tcp_keepalive_probes tcp_keepalive_time tcp_limit_output_bytes tcp_low_latency tcp_max_reordering "
+    "tcp_min_rtt_wlen tcp_min_snd_mss tcp_min_tso_segs tcp_moderate_rcvbuf tcp_mtu_probing tcp_no_metrics_save "
+    "tcp_notsent_lowat tcp_orphan_retries tcp_pacing_ca_ratio tcp_pacing_ss_ratio tcp_recovery tcp_reflect_tos "
+    "tcp_reordering tcp_retrans_collapse tcp_retries1 tcp_retries2 tcp_rmem tcp_sack tcp_shrink_window "
+    "tcp_slow_start_after_idle tcp_syn_retries tcp_synack_retries tcp_syncookies tcp_thin_linear_timeouts "
+    "tcp_timestamps tcp_tso_rtt_log tcp_tso_win_divisor tcp_tw_reuse tcp_window_scaling tcp_wmem"
+)
+OPTIONS = (
+    "bind_port code_command code_format code_sockopt connect_port define dry_run init_scripts ip_version live_remote "
+    "local_ip mss mtu netmask_ip non_fatal remote_ip send_omit_free so_filename speed tcp_ts_ecr_scaled "
+    "tcp_ts_tick_usecs tolerance_percent tolerance_usecs tun_dev use_expect udp_encapsulate verbose wire_client "
+    "wire_client_dev wire_server wire_server_dev wire_server_ip wire_server_port gateway_ip"
+)
+MISSPELT = {
+    r"the call (\w+)\(": ("call", CALLS),
+    r"the option --(\w+)": ("option", OPTIONS),
+    r"the sysctl (\w+)": ("sysctl", SYSCTLS),
+    r"the TCP option (\w+)": ("TCP option", "mss nop sack sackOK wscale TS FO FOEXP eol md5"),
+    r'knows no "(\w+)" in a packet': ("word of a packet", "win ack urg"),
+}
+"""Reasons why the core takes a script as not applicable, and the names of packetdrill and Linux in that place."""
 SIZE_MAX = 1 << 20
 """Bytes of a script; public ones have a few thousand."""
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -96,7 +128,24 @@ def run(file: Path) -> Result:
         if broken is not None:
             return Result(file, "fail", at, broken)
         names = {name: value for name, value in fields.items() if not name.startswith("tcpi_")}
+    if verdict == "not applicable" and (wrong := misspelt(reason)):
+        return Result(file, "fail", line, wrong)
     return Result(file, verdict, line, reason)
+
+
+def misspelt(reason: str) -> str | None:
+    """What a script misspells, if it asks for what neither packetdrill nor Linux has, but for almost that."""
+    for pattern, (what, words) in MISSPELT.items():
+        names, found = words.split(), re.match(pattern, reason)
+        if found is None or found[1] in names:
+            continue
+        if near := get_close_matches(found[1], names, 1, CLOSE):
+            return f"no {what} is called {found[1]}: did you mean {near[0]}?"
+    return None
+
+
+CLOSE = 0.65
+"""Likeness (difflib) from which a name is taken for a misspelling."""
 
 
 def evaluate(code: str, fields: dict[str, Any]) -> str | None:
