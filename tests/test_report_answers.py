@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from pauseframe.report import Group, answers, build_report, from_run
 from pauseframe.report.data import busy_until, throughput
-from pauseframe.report.figures import Axis, _line, counts_figure, percentile_figure, plot
+from pauseframe.report.figures import Axis, _line, cdf_figure, counts_figure, percentile_figure, plot
 from pauseframe.report.html import page as html_page
 from pauseframe.report.sweep import _differ, _largest, _surely, _winners, build_sweep_report, multiples, sentence
 from pauseframe.sweep import tables
@@ -353,3 +353,66 @@ def test_a_click_on_a_point_opens_its_page(swept):
         assert "burst" not in opened.value.inner_text("h1")
         assert "workload.size" in opened.value.inner_text("h1")
         browser.close()
+
+
+def test_a_distribution_of_two_flows_begins_at_zero():
+    times = pl.Series([1_680_000.0, 1_710_000.0])
+    (trace,) = cdf_figure([(0, "two", times)])["data"]
+    assert (trace["x"], trace["y"]) == ([1.68, 1.68, 1.71], [0, 0.5, 1])
+
+
+def test_runs_of_endless_flows_say_what_they_dropped():
+    lost = run(LONG, "newreno", **{"transport.preset": "newreno"})
+    paused = run(LONG, "bolt", **{"transport.preset": "tcp_bolt"})
+    assert lost.summary["drops"] > 0 == paused.summary["drops"]
+    text = answered(paused, lost)[0].sentence
+    assert text.endswith(f"dropped packets: 0 to {lost.summary['drops']:,}.")
+    assert "dropped" not in answered(paused, paused)[0].sentence
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+def test_a_phone_reads_no_note_about_columns_that_it_does_not_show(tmp_path, lossy, lossless):
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'pauseframe[dev]'")
+    page = build_report([Group("", [lossless, lossy])], tmp_path / "two.html")
+    read = """() => [...document.querySelectorAll(".answer thead th, .answer .note")]
+        .filter(one => one.getBoundingClientRect().width > 0).map(one => one.innerText)"""
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        said = {}
+        for width in (1400, 390):
+            tab = browser.new_page(viewport={"width": width, "height": 900})
+            tab.goto(page.as_uri())
+            *heads, said[width] = tab.evaluate(read)
+            assert ("throughput" in heads) == (width == 1400)
+        browser.close()
+    assert "Throughput: of all flows" in said[1400]
+    assert said[1400].endswith("× n: so many times the value of lossless.")
+    assert said[390] == "× n: so many times the value of lossless."
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+def test_tilted_names_end_inside_their_figure(tmp_path):
+    """The text of the last tick begins at its tick and falls to the right: it ends inside the canvas."""
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'pauseframe[dev]'")
+    names = [f"aggregation{number}" for number in range(8)]
+    axis: Axis = {"type": "category", "categoryarray": names}
+    drawn = plot([_line(0, "run", names, list(range(8)), "")], axis, {"title": "number"})
+    file = tmp_path / "names.html"
+    file.write_text(html_page([("", drawn)]), encoding="utf-8")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        tab = browser.new_page(viewport={"width": 390, "height": 900})
+        tab.goto(file.as_uri())
+        tab.wait_for_function("document.querySelectorAll('.uplot').length === 1")
+        end, width = tab.evaluate(
+            """() => {
+                const { chart } = document.querySelector("[data-figure]").plot, [axis] = chart.axes;
+                const last = axis._values.findLastIndex(text => text !== ""), at = axis._splits[last];
+                const pen = document.createElement("canvas").getContext("2d");
+                pen.font = "11px system-ui, sans-serif";
+                const wide = pen.measureText(axis._values[last]).width * Math.cos(50 * Math.PI / 180);
+                return [chart.over.offsetLeft + chart.valToPos(at, "x") + wide, chart.width];
+            }"""
+        )
+        browser.close()
+    assert end <= width

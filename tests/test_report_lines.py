@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pauseframe as pf
 import polars as pl
 import pytest
-from pauseframe.report import Group, build_report, figures, from_folder
+from pauseframe.report import Group, build_report, data, figures, from_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -239,3 +239,14 @@ def test_no_two_of_many_runs_look_alike(browser: Any, folders: dict[str, Path]) 
     ])""")
     page.close()
     assert [len({*kind}) for kind in zip(*looks, strict=True)] == [32, 32, 32]
+
+
+@pytest.mark.parametrize("ports", [4, 32, 48])
+def test_no_two_lines_that_show_look_alike(ports: int) -> None:
+    """Two priorities of each port: colour (eight) and dashes (four) tell the lines that show from one another."""
+    names = [f"leaf0:{port}/p{priority}" for port in range(ports) for priority in (3, 6)]
+    sample = data.Line([0.0, 1.0], [pl.Series([1.0, 2.0])], 1, 2)
+    figure = figures._line_figure("throughput_gbps", names, dict.fromkeys(names, sample), 2.0, (1.0, 1.0))
+    shown = [trace["meta"]["run"] for trace in figure["data"] if trace["visible"] is True]
+    assert len(shown) == min(2 * ports, 16)
+    assert len({(number % 8, number // 8 % 4) for number in shown}) == len(shown)

@@ -25,7 +25,7 @@ def print_demo(demo: Demo) -> None:
     console.print(_chart(demo.answer))
     console.print()
     console.print(_table(demo.answer))
-    console.print(f"\n{demo.answer.note}\n", style="dim", highlight=False)
+    console.print(f"\n{demo.answer.wide_note} {demo.answer.note}\n", style="dim", highlight=False)
     if any(judged.verdict != "not run" for outcome in demo.outcomes for judged in outcome.judgements):
         console.print(_claims(demo))
         console.print()

@@ -98,8 +98,9 @@ def answer(runs: Sequence[RunData], add: Callable[[Figure], int]) -> Answer:
         bars=bars,
         heads=[(measure.name if head == "time" else head, narrow) for head, narrow in HEADS.items()],
         rows=[(run.label, _cells(runs, number, measure, values)) for number, run in enumerate(runs)],
-        note=_note(runs, measure),
+        note=f"× n: so many times the value of {runs[0].label}." if len(runs) > 1 else "",
         figure=figure,
+        wide_note=_wide_note(measure),
     )
 
 
@@ -228,10 +229,13 @@ def _several(runs: Sequence[RunData], measure: Measure, values: Sequence[float |
     known = [(value, number) for number, value in enumerate(values) if value is not None]
     stuck = [run.label for run in runs if run.summary["deadlocks"]]
     dead = f" {', '.join(stuck)} had a deadlock." if stuck else ""
+    drops = [run.summary["drops"] for run in runs]
     if not known:
         rates = sorted((data.mean_throughput(run), number) for number, run in enumerate(runs))
         (low, last), (high, first) = rates[0], rates[-1]
         none = f"; no {measure.what} finished" if any(measure.left) else ""
+        if any(drops):
+            none += f"; dropped packets: {format_count(min(drops))} to {format_count(max(drops))}"
         if high < 1.01 * low:
             return f"{_names(runs)} differ by less than 1 % in throughput, {format_rate(high)}{none}.{dead}"
         return (
@@ -247,7 +251,6 @@ def _several(runs: Sequence[RunData], measure: Measure, values: Sequence[float |
         else f"{what[0].upper()}{what[1:]} takes {format_us(best)} in {runs[first].label}, {format_us(worst)} in "
         f"{runs[last].label}, {format_number(worst / best, 2)} times as long"
     )
-    drops = [run.summary["drops"] for run in runs]
     lost = (
         "no run dropped a packet"
         if not any(drops)
@@ -308,13 +311,12 @@ def _cells(
     ]
 
 
-def _note(runs: Sequence[RunData], measure: Measure) -> str:
-    parts = [f"Finished, median, {measure.name}: times of {plural(measure.what)}."]
-    if len(runs) > 1:
-        parts.append(f"× n: so many times the value of {runs[0].label}.")
-    parts.append("Throughput: of all flows together, the mean until 99.5 % of all bytes had come.")
+def _wide_note(measure: Measure) -> str:
+    parts = [
+        f"Finished, median, {measure.name}: times of {plural(measure.what)}.",
+        "Throughput: of all flows together, the mean until 99.5 % of all bytes had come.",
+    ]
     medians = [
         marked(format_us(measure.median(run)), len(times), SHARES["p50"]) for run, times in enumerate(measure.times)
     ]
-    parts += filter(None, [explanation(medians)])
-    return " ".join(parts)
+    return " ".join([*parts, *filter(None, [explanation(medians)])])

@@ -245,6 +245,8 @@ MUCH_LONGER = 4
 SLOWDOWN: Axis = {"type": "log", "title": "slowdown (× ideal)"}
 PALE = 0.35
 """Opacity of values from too few samples."""
+DISTINCT = 32
+"""Number of lines that figures.js tells apart, by eight hues and four dashes."""
 FIRST_KIND_COLOUR = 5  # the colour differs from those of the first runs
 SAMPLES_IN_PAGE = 8_000_000
 SAMPLE_BYTES_IN_PAGE = 4_000_000
@@ -256,6 +258,8 @@ def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
     traces: list[Trace] = []
     for number, label, values in columns:
         x, y = data.cdf(values / 1e6)
+        if len(x) > 1:
+            x, y = [x[0], *x], [0.0, *y]  # from 0: of two flows one half is faster than the other, not "50 % at once"
         traces.append(_line(number, label, short(x), short(y), "%{x:.4s}s<br>%{y:.1%} of flows"))
         traces[-1]["line"] = {"shape": "hv"}
         if len(x) == 1:
@@ -437,11 +441,13 @@ def _line_figure(
     traces: list[Trace] = []
     values: list[array[float]] = []
     earlier: Counter[str] = Counter()
+    most = max(Counter(map(data.whose, lines)).values(), default=1)
+    # Further priorities of a port have colours and dashes that no port has, or if there are too few, its own dashes.
+    step = len(places) if len(places) * most <= DISTINCT else LINES_A_FIGURE
     for entity, line in lines.items():
         port = data.whose(entity)
         number = places[port]
-        # Further priorities of a port have colours that no port has.
-        colour = number + earlier[port] * len(places)
+        colour = number + earlier[port] * step
         earlier[port] += 1
         trace: Trace = {
             "type": "samples",

@@ -48,6 +48,8 @@ class Answer:
     """Number of the figure that is the chart, in place of bars."""
     colours: list[int] | None = None
     """Number of the run whose colour each row has; None: the rows are the runs."""
+    wide_note: str = ""
+    """The part of the note about columns that a phone does not show."""
 
     def as_records(self) -> list[dict[str, str]]:
         """The rows by column heads, for --json."""

@@ -292,7 +292,7 @@ class Plot {
     const widest = Math.max(0, ...(this.x.fixed || []).map(widthOf));
     const tilted = (this.x.fixed || []).length * (widest + 8) > element.clientWidth - 80;
     this.chart = new uPlot({
-      width: Math.max(element.clientWidth, 120), height: (figure.height || 300) - TITLES, legend: { show: false }, padding: [10, room, 0, 4],
+      width: Math.max(element.clientWidth, 120), height: (figure.height || 300) - TITLES, legend: { show: false }, padding: [10, tilted ? Math.max(room, 0.65 * widest) : room, 0, 4],
       scales: {
         x: { time: false, range: () => this.shown, dir: this.x.isReversed ? -1 : 1 },
         y: { range: () => this.y.whole, dir: this.y.isReversed ? -1 : 1 },
