@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import lint_fabrics
 import lint_pairs
@@ -244,6 +245,8 @@ def test_command(tmp_path):
     assert done.returncode == 1
     assert ": PF010 leaf0" in done.stdout
     assert "as it is" in done.stdout
+    assert re.search(r"longest paused .* [\d.]+ [um]s", done.stdout), "sizes and times are written as everywhere"
+    assert not re.search(r"\d,\d{3} (us|KB)", done.stdout)
     (row,) = json.loads((proofs / "proofs.json").read_text())
     lost = row["differences"]["packets lost"]
     assert lost["as_is"] > lost["mended"] == 0

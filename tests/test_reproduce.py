@@ -295,7 +295,9 @@ def test_from_file_to_verdict(folder, tmp_path):
     page = (tmp_path / "out" / "tiny.html").read_text()
     assert "Slow &lt;b&gt;is&lt;/b&gt; slower" in page
     assert "pauseframe reproduce tiny/two --quick --seed 1 --seeds 5" in page
-    assert "tiny.html#T-1" in (tmp_path / "out" / "index.html").read_text()
+    index = (tmp_path / "out" / "index.html").read_text()
+    assert "tiny.html#T-1" in index
+    assert "<h1>One paper, claim by claim</h1>" in index
     run = next(path.parent for path in (tmp_path / "out" / "runs").rglob("flows.parquet"))
     (row,) = measure(run, {"n": Metric(sql="SELECT flows_total FROM summary")})
     assert row.value == pl.read_parquet(run / "flows.parquet").height == 1

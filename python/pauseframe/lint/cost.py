@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from pauseframe.terminal.text import unfinished_flows
+from pauseframe.terminal.text import format_bytes, format_us, unfinished_flows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,7 @@ def _bytes_lost(run: Run) -> Measure:
     for packets, size, *lost in _columns(run.ports, "tx_packets", "tx_bytes", *drops):
         count = sum(map(_number, lost))
         total += count * _number(size) / max(_number(packets), 1)
-    return Measure("bytes lost", f"about {total / 1e3:,.0f} KB" if total else "0", round(total))
+    return Measure("bytes lost", f"about {format_bytes(total)}" if total else "0", round(total))
 
 
 def _number(value: object) -> float:
@@ -91,7 +91,7 @@ def _waits(run: Run, scope: Scope) -> Measure:
         return Measure("longest paused", "nobody", 0)
     return Measure(
         "longest paused",
-        f"{own_name(scope, str(port))} priority {priority}: {_number(longest):,.0f} us",
+        f"{own_name(scope, str(port))} priority {priority}: {format_us(_number(longest))}",
         _number(longest),
     )
 
@@ -131,5 +131,5 @@ def _slowest(run: Run, name: str, workload: str) -> Measure:
     if not times:
         return Measure(name, "none", 0)
     time, src, dst, finish = max(times, key=lambda row: row[0])
-    shown = f"{time:,.0f} us" if finish is not None else f"not finished after {time:,.0f} us"
+    shown = format_us(time) if finish is not None else f"not finished after {format_us(time)}"
     return Measure(name, f"{src} to {dst}: {shown}", time)

@@ -16,7 +16,7 @@ from pauseframe.report.html import render
 from pauseframe.reproduce import expected, plots, scan
 from pauseframe.reproduce.judge import VERDICTS
 from pauseframe.reproduce.spec import flat_settings
-from pauseframe.terminal.text import format_number
+from pauseframe.terminal.text import format_number, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,10 @@ class Shown:
     """The recorded results by claim and size of the runs."""
 
 
+COUNTS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven")
+"""Numbers of papers in words."""
+
+
 def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
     """Writes `PAPER.html` for each paper and `index.html`; returns the path of `index.html`."""
     papers = {outcome.experiment.key: outcome.experiment.paper for outcome in outcomes}
@@ -49,10 +53,10 @@ def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
     for key, paper in papers.items():
         mine = of_paper[key]
         _write(out / f"{key}.html", "paper.html.j2", mine, paper=paper, title=paper.title)
+    count = COUNTS[len(papers)] if len(papers) < len(COUNTS) else str(len(papers))
+    title = f"{count} {plural('paper', len(papers))}, claim by claim"
     overview = [(key, paper, _counts(of_paper[key]), len(of_paper[key])) for key, paper in papers.items()]
-    return _write(
-        out / "index.html", "overview.html.j2", outcomes, overview=overview, title="Seven papers, claim by claim"
-    )
+    return _write(out / "index.html", "overview.html.j2", outcomes, overview=overview, title=title)
 
 
 def save_plots(outcomes: Sequence[Outcome], folder: Path) -> None:
