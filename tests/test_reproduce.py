@@ -469,7 +469,7 @@ def test_a_plot_over_a_variant_says_of_how_many_samples_it_is(folder):
     plot = Plot(metric="m", variants=["a"], over="b", x="x", kind="line")
     (line,) = plots.figure(experiment, plot, points)["data"]
     assert (line["name"], line["y"]) == ("a", [3.0])
-    assert plots.counts(plot, points) == "2 seeds; 40 samples per number and seed"
+    assert plots.counts(plot, points) == "medians of 2 seeds; 40 samples per number and seed"
 
 
 def test_lines_are_named_as_in_the_paper_and_one_flow_is_of_one_seed(folder):

@@ -1,13 +1,17 @@
 """What a person reads where an input is wrong: what it is, and what to do, in the words of the place."""
 
 import json
+from pathlib import Path
 
 import networkx as nx
 import pauseframe as pf
 import pytest
+from pauseframe.cli import devices
 from pauseframe.examples import write_example
+from pauseframe.lint.engine import rules
 from pauseframe.packetdrill import run as play
 from pauseframe.terminal.text import none_of
+from rich.console import Console
 from test_fabrics import cli
 
 STAR = """
@@ -140,3 +144,18 @@ def test_a_broken_file_of_a_fabric_is_mended_by_what_the_message_says(tmp_path):
     assert 'list its links under "edges", as {"source": "a", "target": "b"}' in refused("topo", "show", bare)
     bare.write_text('{"nodes": [{"id": "a"}, {"id": "b"}], "edges": [{"source": "a", "target": "b"}]}')
     assert pf.load_topology(bare).links()
+
+
+def test_the_figures_of_presets_say_what_they_sum_to():
+    said = " ".join(cli("presets").stdout.split())
+    known = json.loads((Path(pf.__file__).parent / "calibration.json").read_text())["scenarios"].values()
+    inside, figures = (sum(one[name] for one in known) for name in ("inside", "figures"))
+    assert f"Linux 6.1.192: {inside} of {figures} figures. Rows share figures" in said
+
+
+def test_the_rules_fit_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("pauseframe.terminal.text.wide_console", lambda: Console(width=100))
+    devices._list_rules(as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert sum(line.startswith("PF") for line in lines) == len(rules())

@@ -161,8 +161,11 @@ def _list_rules(as_json: bool) -> None:
         rows = [{name: str(getattr(rule, name)) for name in names} | {"devices": [*rule.devices]} for rule in known]
         print_json(rows)
     else:
-        for rule in known:
-            print(f"{rule.code}  {rule.severity:8} {rule.name:30} {rule.summary}")
+        from pauseframe.terminal.text import terminal_table
+
+        columns = [{"no_wrap": True}] * 3
+        lines = [(rule.code, rule.severity, rule.name, rule.summary) for rule in known]
+        print_table(terminal_table(*columns, "", show_header=False, rows=lines))
 
 
 def _codes(text: str) -> list[str]:

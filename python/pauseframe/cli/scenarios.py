@@ -199,7 +199,7 @@ def _own_stack(row: dict[str, str]) -> str:
 
 def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
     from pauseframe._core import preset_docs
-    from pauseframe.cli._evidence import evidence_for
+    from pauseframe.cli._evidence import calibrated, evidence_for
 
     docs = preset_docs()
     stacks = {name: _own_stack(row) for name, row in rows.items()}
@@ -223,7 +223,11 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
     width = min(console.width, PRESETS_WIDTH) if console.is_terminal else PRESETS_WIDTH
     Console(width=width).print(terminal_table(*columns, {"header": "what it is", "overflow": "fold"}, rows=lines))
     print()
-    print_wrapped("next: pauseframe presets NAME, for all values of a preset with their sources")
+    print_wrapped(
+        f"as a real kernel: inside the bands around {calibrated()}. Rows share figures: presets of equal values "
+        "all of them, cubic and dctcp those of scenarios in which both compete",
+        "next: pauseframe presets NAME, for all values of a preset with their sources",
+    )
 
 
 PRESETS_WIDTH = 100

@@ -54,7 +54,7 @@ def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figur
 
 
 def counts(plot: Plot, points: Sequence[Point]) -> str:
-    """The caption of a plot: the number of seeds and samples."""
+    """The caption of a plot: what its points are, and the number of seeds and samples."""
     mine = _chosen(plot, points)
     if not mine:
         return ""
@@ -62,6 +62,7 @@ def counts(plot: Plot, points: Sequence[Point]) -> str:
     text = counted(seeds, "seed")
     if plot.kind == "cdf":
         return f"{text}, {counted(len(mine), 'sample')}"
+    text = f"medians of {text}" if seeds > 1 else text
     low, high = min(point.samples for point in mine), max(point.samples for point in mine)
     if high == 1:
         return text
