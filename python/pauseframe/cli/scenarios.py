@@ -213,6 +213,8 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
             }
         )
         return
+    from textwrap import fill
+
     from rich.console import Console
 
     from pauseframe.terminal.text import terminal_table
@@ -223,11 +225,12 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
     width = min(console.width, PRESETS_WIDTH) if console.is_terminal else PRESETS_WIDTH
     Console(width=width).print(terminal_table(*columns, {"header": "what it is", "overflow": "fold"}, rows=lines))
     print()
-    print_wrapped(
-        f"as a real kernel: inside the bands around {calibrated()}. Rows share figures: presets of equal values "
-        "all of them, cubic and dctcp those of scenarios in which both compete",
-        "next: pauseframe presets NAME, for all values of a preset with their sources",
+    note = (
+        f"as a real kernel: inside the bands around {calibrated()}. Rows share figures: presets of equal values all of "
+        "them, cubic and dctcp those of scenarios in which both compete"
     )
+    print(fill(note, width))
+    print_wrapped("next: pauseframe presets NAME, for all values of a preset with their sources")
 
 
 PRESETS_WIDTH = 100
