@@ -62,7 +62,7 @@ MISTAKES = {
         "topo export fat_tree:k=4 -o incast.toml --format graphml",
         "overwrite it with --force",
     ),
-    "a plan for a folder of others": ("route plan ring:switches=5,hosts_per_switch=1 --lanes 2 -o .", "is not empty"),
+    "a plan for a folder of others": ("route plan ring:switches=5,hosts_per_switch=1 --lanes 2 -o .", "no plan.json"),
     "a stack beneath nothing": ("presets --stack linux", "say beneath which preset"),
     "headroom of nothing": ("headroom --rate 100G", "give --rate and --cable, or a scenario file"),
     "headroom of both": ("headroom incast.toml --rate 100G", "leave the scenario file out"),
