@@ -27,8 +27,8 @@ pub(crate) enum Event {
     HostSend(HostId),
     /// A deadline of this endpoint (flow * 2 + side).
     Timer(u32),
-    /// Application orders of this endpoint (flow * 2 + side) are due.
-    Order(u32),
+    /// Orders of applications on this host are due, in the order in which they were given.
+    Order(HostId),
     /// A slow receiver has drained a frame from its buffer.
     HostDrain(HostId),
     /// The network card of this port interrupts the CPU of its switch, a Linux machine.
@@ -105,7 +105,7 @@ impl Event {
             Event::HostReceive(host) => (5, host.0),
             Event::HostSend(host) => (6, host.0),
             Event::Timer(end) => (7, end),
-            Event::Order(end) => (8, end),
+            Event::Order(host) => (8, host.0),
             Event::HostDrain(host) => (32, host.0),
             Event::Interrupt(port) => (33, port.0),
             Event::RateRelease(limiter) => return 34 << EVENT_KIND_SHIFT | limiter.pack(),
@@ -165,7 +165,7 @@ impl Event {
             5 => Event::HostReceive(HostId(index)),
             6 => Event::HostSend(HostId(index)),
             7 => Event::Timer(index),
-            8 => Event::Order(index),
+            8 => Event::Order(HostId(index)),
             32 => Event::HostDrain(HostId(index)),
             33 => Event::Interrupt(PortId(index)),
             34 => Event::RateRelease(QcnRateLimiterId::unpack(code & ((1 << EVENT_KIND_SHIFT) - 1))),
@@ -196,7 +196,7 @@ mod tests {
             Event::HostReceive(HostId(2)),
             Event::HostSend(HostId(2)),
             Event::Timer(9),
-            Event::Order(4),
+            Event::Order(HostId(4)),
             Event::HostDrain(HostId(3)),
             Event::Interrupt(PortId(4)),
             Event::RateRelease(QcnRateLimiterId { host: HostId(u32::MAX), nic_queue: NicQueueId(7) }),

@@ -274,21 +274,20 @@ impl Partition {
         }
     }
 
-    fn on_order_due(&mut self, endpoint_key: u32) {
-        if let Some((host, orders)) = self.endpoints.take_due_orders(endpoint_key, self.ctx.now()) {
-            if let Some(external) =
-                self.endpoints.external.as_mut().filter(|external| external.owns_host(host))
-            {
-                let node = self.ctx.plan.hosts[host.0 as usize];
-                for order in &orders {
-                    external.pass_order(node, endpoint_key, order, &mut self.ctx);
-                }
-                return;
+    fn on_orders_due(&mut self, host: HostId) {
+        let orders = self.endpoints.take_due_orders(host, self.ctx.now());
+        if let Some(external) = self.endpoints.external.as_mut().filter(|external| external.owns_host(host)) {
+            let node = self.ctx.plan.hosts[host.0 as usize];
+            for (endpoint_key, order) in &orders {
+                external.pass_order(node, *endpoint_key, order, &mut self.ctx);
             }
+            return;
+        }
+        for (endpoint_key, order) in orders {
             // It may have moved to another port since.
             let host = self.endpoints.find_local_host(endpoint_key).unwrap_or(host);
             let (mut host, ctx) = self.borrow_host(host);
-            host.execute_orders(endpoint_key, orders, ctx);
+            host.execute_order(endpoint_key, order, ctx);
         }
     }
 
@@ -352,7 +351,7 @@ impl Partition {
             | Event::RateRelease(QcnRateLimiterId { host, .. })
             | Event::RateTimer(QcnRateLimiterId { host, .. })) => self.handle_host_event(host, event),
             Event::Timer(end) => self.on_endpoint_timer(end),
-            Event::Order(endpoint_key) => self.on_order_due(endpoint_key),
+            Event::Order(host) => self.on_orders_due(host),
             Event::Watchdog(slot) => self.on_watchdog_check(slot),
             Event::PauseStorm(number) => self.send_storm_frames(number),
             Event::HoldTimer(held) => self.on_hold_timer(held),

@@ -425,8 +425,8 @@ fn temporary_name(name: &str) -> String {
 /// Checks that results may be written to the folder.
 fn check_free(path: &Path, force: bool) -> Result<(), RunError> {
     match is_blank(path).map_err(|cause| RunError::read(path, &cause))? {
-        false if !force => Err(RunError::OutputExists { path: path.to_path_buf() }),
         false if !has_our_manifest(path) => Err(RunError::ForeignFolder { path: path.to_path_buf() }),
+        false if !force => Err(RunError::OutputExists { path: path.to_path_buf() }),
         _ => Ok(()),
     }
 }

@@ -26,27 +26,19 @@ pub(super) trait SendReliable: Reliable {
 }
 
 impl<'n> BorrowedHost<'n> {
-    /// Executes the due orders of an endpoint. An endpoint that has failed ignores them.
-    pub(crate) fn execute_orders(
-        &mut self,
-        endpoint_key: u32,
-        orders: Vec<EndpointOrder>,
-        ctx: &mut Context,
-    ) {
-        for order in orders {
-            if let EndpointOrder::Open(opening) = order {
-                self.open_endpoint(endpoint_key, *opening, ctx);
-                continue;
-            }
-            let Some(end) = self.find_endpoint(endpoint_key) else { continue };
-            match (order, &self.endpoint_mut(end).protocol) {
-                (EndpointOrder::Free, _) => self.free_endpoint(end, ctx),
-                (EndpointOrder::EndExchange, _) => self.end_exchange(end, ctx),
-                (EndpointOrder::AwaitDatagrams(count), _) => self.await_datagrams(end, count, ctx),
-                (order, Protocol::Rdma(_)) => self.execute_order::<QueuePairEnd>(end, &order, ctx),
-                (order, Protocol::Multipath(_)) => self.execute_order::<MultipathEnd>(end, &order, ctx),
-                (order, _) => self.execute_order::<TcpEnd>(end, &order, ctx),
-            }
+    /// Executes an order to an endpoint. One that has failed ignores it.
+    pub(crate) fn execute_order(&mut self, endpoint_key: u32, order: EndpointOrder, ctx: &mut Context) {
+        if let EndpointOrder::Open(opening) = order {
+            return self.open_endpoint(endpoint_key, *opening, ctx);
+        }
+        let Some(end) = self.find_endpoint(endpoint_key) else { return };
+        match (order, &self.endpoint_mut(end).protocol) {
+            (EndpointOrder::Free, _) => self.free_endpoint(end, ctx),
+            (EndpointOrder::EndExchange, _) => self.end_exchange(end, ctx),
+            (EndpointOrder::AwaitDatagrams(count), _) => self.await_datagrams(end, count, ctx),
+            (order, Protocol::Rdma(_)) => self.execute_order_of::<QueuePairEnd>(end, &order, ctx),
+            (order, Protocol::Multipath(_)) => self.execute_order_of::<MultipathEnd>(end, &order, ctx),
+            (order, _) => self.execute_order_of::<TcpEnd>(end, &order, ctx),
         }
     }
 
@@ -86,7 +78,7 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// An order to an endpoint that is open.
-    fn execute_order<S: SendReliable>(
+    fn execute_order_of<S: SendReliable>(
         &mut self,
         end: EndpointToken<'n>,
         order: &EndpointOrder,

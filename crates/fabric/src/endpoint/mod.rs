@@ -68,8 +68,8 @@ pub(crate) struct PartitionHosts {
     metrics: BTreeMap<(NodeId, NodeId, u16), CachedTcpMetrics>,
     pub(crate) limiters: Option<Box<QcnRateLimiters>>,
     vlans: Option<Box<PerPacketVlanPicker>>,
-    /// Pending orders to hosts, by time and endpoint key.
-    orders: BTreeMap<(Time, u32), (HostId, Vec<EndpointOrder>)>,
+    /// Pending orders to hosts, each with its endpoint key.
+    orders: BTreeMap<(Time, HostId), Vec<(u32, EndpointOrder)>>,
     pub(crate) throughput: ThroughputSeries,
     /// The stack of hosts that are not simulated.
     pub(crate) external: Option<Box<ExternalStackState>>,

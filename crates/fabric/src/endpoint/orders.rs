@@ -17,19 +17,15 @@ impl PartitionHosts {
         order: EndpointOrder,
         ctx: &mut Context,
     ) {
-        let (_, orders) = self.orders.entry((at, endpoint_key)).or_insert_with(|| (host, Vec::new()));
-        orders.push(order);
+        let orders = self.orders.entry((at, host)).or_default();
+        orders.push((endpoint_key, order));
         if orders.len() == 1 {
-            ctx.schedule_event(at, Event::Order(endpoint_key));
+            ctx.schedule_event(at, Event::Order(host));
         }
     }
 
-    /// Takes the orders of an endpoint that are due now, and its host.
-    pub(crate) fn take_due_orders(
-        &mut self,
-        endpoint_key: u32,
-        now: Time,
-    ) -> Option<(HostId, Vec<EndpointOrder>)> {
-        self.orders.remove(&(now, endpoint_key))
+    /// Takes the orders to a host that are due now, each with its endpoint, in the order in which they were given.
+    pub(crate) fn take_due_orders(&mut self, host: HostId, now: Time) -> Vec<(u32, EndpointOrder)> {
+        self.orders.remove(&(now, host)).unwrap_or_default()
     }
 }

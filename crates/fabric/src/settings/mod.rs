@@ -277,11 +277,16 @@ impl FrameOverhead {
     /// Size of a pause frame without preamble and gap (IEEE 802.1Qbb: a 64-byte control frame).
     pub const PAUSE_FRAME: u32 = 64;
 
+    /// Bytes of the tag that a frame of `priority` carries.
+    #[inline]
+    pub fn tag_size(self, priority: Priority) -> u32 {
+        if priority.code_point() > 0 { self.tag } else { 0 }
+    }
+
     /// Bytes in buffers of an IP packet of `ip` bytes at `priority`.
     #[inline]
     pub fn frame_size(self, ip: u32, priority: Priority) -> u32 {
-        let tag = if priority.code_point() > 0 { self.tag } else { 0 };
-        (ip + self.frame + tag).max(self.min_frame)
+        (ip + self.frame + self.tag_size(priority)).max(self.min_frame)
     }
 
     /// Bytes of an IP packet on the wire, preamble and gap included.

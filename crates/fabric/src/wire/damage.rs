@@ -14,18 +14,18 @@ pub enum ErrorModel {
     BitErrors(f64),
     /// Each frame with this probability.
     FrameErrors(f64),
-    /// Each frame of more bytes, as at a port with a smaller MTU.
+    /// Each frame of more bytes without its tag, as at a port with a smaller MTU.
     LargerThan(u32),
 }
 
 impl ErrorModel {
-    /// The probability that a frame of `bytes` is damaged.
-    fn error_probability(self, bytes: u32) -> f64 {
+    /// The probability that a frame of `bytes`, of which `tag` are its tag, is damaged.
+    fn error_probability(self, bytes: u32, tag: u32) -> f64 {
         match self {
             // 1 - (1 - p)^bits, exact for the smallest p.
             ErrorModel::BitErrors(p) => -libm::expm1(f64::from(bytes) * 8.0 * libm::log1p(-p)),
             ErrorModel::FrameErrors(p) => p,
-            ErrorModel::LargerThan(limit) => f64::from(u8::from(bytes > limit)),
+            ErrorModel::LargerThan(limit) => f64::from(u8::from(bytes - tag > limit)),
         }
     }
 }
@@ -96,13 +96,13 @@ impl LinkErrorStates {
 }
 
 impl ErroneousLink {
-    /// Draws whether a frame of `bytes` is damaged on the wire.
-    pub(super) fn draw_damage(&mut self, bytes: u32, now: Time) -> bool {
+    /// Draws whether a frame of `bytes`, of which `tag` are its tag, is damaged on the wire.
+    pub(super) fn draw_damage(&mut self, bytes: u32, tag: u32, now: Time) -> bool {
         if self.silent.iter().any(|time| time.contains(&now)) {
             return true;
         }
         let at_work = self.models.iter().filter(|(_, time)| time.contains(&now));
-        let mut ratios = at_work.map(|(model, _)| model.error_probability(bytes));
+        let mut ratios = at_work.map(|(model, _)| model.error_probability(bytes, tag));
         ratios.any(|ratio| self.rng.uniform_unit() < ratio)
     }
 }
@@ -127,10 +127,10 @@ mod tests {
     #[test]
     fn bit_errors_add_up_to_frame_errors() {
         // 1 - (1 - 1e-3)^8 to 13 digits, and a ratio far below the resolution of 1 - p.
-        assert!((ErrorModel::BitErrors(1e-3).error_probability(1) - 0.007_972_055_930_056).abs() < 1e-15);
-        let small = ErrorModel::BitErrors(1e-18).error_probability(1500);
+        assert!((ErrorModel::BitErrors(1e-3).error_probability(1, 0) - 0.007_972_055_930_056).abs() < 1e-15);
+        let small = ErrorModel::BitErrors(1e-18).error_probability(1500, 4);
         assert!((small / 1.2e-14 - 1.0).abs() < 1e-9, "{small}");
-        assert!((ErrorModel::BitErrors(1.0).error_probability(64) - 1.0).abs() < f64::EPSILON);
-        assert!((ErrorModel::FrameErrors(0.25).error_probability(9000) - 0.25).abs() < f64::EPSILON);
+        assert!((ErrorModel::BitErrors(1.0).error_probability(64, 0) - 1.0).abs() < f64::EPSILON);
+        assert!((ErrorModel::FrameErrors(0.25).error_probability(9000, 0) - 0.25).abs() < f64::EPSILON);
     }
 }

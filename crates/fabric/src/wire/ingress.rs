@@ -10,7 +10,7 @@ use crate::headroom::{PauseThresholds, quanta_duration};
 use crate::ids::{PackedNodeId, SlotId};
 use crate::plan::NetworkPlan;
 use crate::settings::FrameOverhead;
-use pauseframe_units::{IndexVec, PortId};
+use pauseframe_units::{IndexVec, PortId, Time};
 
 /// The ingress account of one (link, class) at a switch or slow receiver, in one cache line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +44,8 @@ impl IngressAccount {
 pub(crate) struct PauseRequestState {
     /// A `PauseRefresh` is pending.
     is_renewing: bool,
+    /// When the last pause frame has to be renewed.
+    renew_at: Time,
 }
 
 /// All ingress accounts, by the slot of the sending port; empty if no node keeps accounts.
@@ -122,9 +124,11 @@ impl BorrowedNodePorts<'_> {
             self.record_pause_request(ingress, class, ctx);
         }
         self.send_pause_frame(ingress, class, quanta, ctx);
-        if !std::mem::replace(&mut self.pause_request_mut(slot).is_renewing, true) {
-            let half = quanta_duration(ctx.plan.link_rate(ingress.peer_port_id()), quanta) / 2;
-            ctx.schedule_event(ctx.now() + half, Event::PauseRefresh(slot.slot_id()));
+        let half = quanta_duration(ctx.plan.link_rate(ingress.peer_port_id()), quanta) / 2;
+        let request = self.pause_request_mut(slot);
+        request.renew_at = ctx.now() + half;
+        if !std::mem::replace(&mut request.is_renewing, true) {
+            ctx.schedule_event(request.renew_at, Event::PauseRefresh(slot.slot_id()));
         }
         is_new
     }
@@ -137,10 +141,15 @@ impl BorrowedNodePorts<'_> {
         self.send_pause_frame(ingress, class, 0, ctx);
     }
 
-    /// Renews a pause that is still needed.
+    /// Renews a pause that is still needed. One that was requested since the timer was set, after a resume, is not yet due.
     pub(crate) fn on_pause_refresh(&mut self, slot: IngressQueueToken, ctx: &mut Context) {
-        self.pause_request_mut(slot).is_renewing = false;
-        if self.ingress_account(slot).pause_sent {
+        let is_needed = self.ingress_account(slot).pause_sent;
+        let request = self.pause_request_mut(slot);
+        let due = request.renew_at;
+        request.is_renewing = is_needed && ctx.now() < due;
+        if request.is_renewing {
+            ctx.schedule_event(due, Event::PauseRefresh(slot.slot_id()));
+        } else if is_needed {
             self.request_pause(slot, ctx);
         }
     }

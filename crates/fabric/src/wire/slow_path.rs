@@ -64,8 +64,11 @@ impl BorrowedNodePorts<'_> {
     /// Captures a frame and damages it, if the link does so.
     fn capture_and_damage(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
         self.capture_frame(port, index, ctx);
-        let (size, now) = (u32::from(ctx.packets[index].size), ctx.now());
-        if self.erroneous_link_mut(port).is_some_and(|wire| wire.draw_damage(size, now)) {
+        let (packet, now) = (&ctx.packets[index], ctx.now());
+        let (size, class) = (u32::from(packet.size), usize::from(packet.class));
+        let tag =
+            ctx.plan.priorities.get(class).map_or(0, |priority| ctx.settings.overhead.tag_size(*priority));
+        if self.erroneous_link_mut(port).is_some_and(|wire| wire.draw_damage(size, tag, now)) {
             mark_damaged(index, ctx);
         }
     }

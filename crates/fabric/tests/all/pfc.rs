@@ -223,6 +223,35 @@ fn a_pause_that_is_still_wanted_is_renewed_without_a_gap() {
     }
 }
 
+/// A resume ends the wait for the renewal: no pause frame follows another one before half of its time, however often pauses begin.
+#[test]
+fn a_new_pause_is_not_renewed_by_the_timer_of_an_old_one() {
+    use pauseframe_topology::NodeKind::{Host, Switch};
+    let mut topology = Topology::new();
+    let [a, r] = ["a", "r"].map(|name| topology.add_node(name, Host, None));
+    let switch = topology.add_node("s", Switch, None);
+    topology.add_link(a, switch, link(40, Span::from_us(1)));
+    topology.add_link(switch, r, link(10, Span::from_us(1)));
+    let to_a = port(&topology, "s", "a");
+    for quanta in [65535, 2000] {
+        let limits = PfcSettings { quanta, xoff: Some(Bytes(100_000)), xon: Some(Bytes(60_000)), ..pfc() };
+        let settings = Settings { pfc: Some(limits), ..lossless(silent(), 400_000) };
+        let mut network = build(&topology, &settings, &[flow(&topology, "a", "r", 4_000_000)]);
+        network.enable_frame_capture(&[to_a], 1 << 20);
+        proceed(&mut network, Time(5_000 * US));
+        let sent = pauses_of(&captured(&mut network, to_a));
+        let half = u64::from(quanta) * 12_800 / 2;
+        let renewals = sent.windows(2).filter(|pair| pair.iter().all(|(_, quanta)| *quanta > 0));
+        let gaps: Vec<u64> = renewals.map(|pair| pair[1].0.0 - pair[0].0.0).collect();
+        assert!(
+            sent.len() > 50 && gaps.iter().all(|gap| *gap >= half),
+            "{quanta}: {gaps:?} of {}",
+            sent.len()
+        );
+        assert_eq!(gaps.is_empty(), quanta == 65535);
+    }
+}
+
 /// The way back is so slow that the renewal is late: the pause runs out to the picosecond, frames go, and the next
 /// pause frame stops them again.
 #[test]

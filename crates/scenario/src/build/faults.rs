@@ -36,10 +36,10 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
     if !of_file.is_empty() {
         network.add_error_models(&of_file, &(Time::ZERO..Time::MAX));
     }
-    // A port lets a tagged frame pass that is 4 bytes longer.
+    // A port lets a tagged frame pass that is 4 bytes longer: without its tag.
     let largest = |mtu: &Bytes| {
         let overhead = super::settings::overhead(scenario);
-        ErrorModel::LargerThan(mtu.0 as u32 + overhead.frame + overhead.tag)
+        ErrorModel::LargerThan(mtu.0 as u32 + overhead.frame)
     };
     for CorruptionSpec { ports, ber, fer, mtu, start, stop } in &scenario.corruption {
         let errors = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));

@@ -498,3 +498,30 @@ fn jobs_have_the_ranks_they_were_given() {
         results.jobs.column_by_name("connections").unwrap().as_primitive::<UInt32Type>().value(0);
     assert_eq!(connections, 24);
 }
+
+/// Messages that a rank posts at one instant leave in the order of its program, not of its connections, which are open already.
+#[test]
+fn messages_leave_in_the_order_of_the_program() {
+    let receiver = |rank: u32| format!("rank {rank} of 4\n0 recv 0 1000 0\n0 recv 0 1000 1\nend 0\n");
+    let program = "rank 0 of 4\n0 send 1 1000 0\n0 send 2 1000 0\n0 send 3 1000 0\n\
+                   100000 isend 0 3 1000 1\n0 isend 1 2 1000 1\n0 isend 2 1 1000 1\n0 waitall 0 1 2\nend 0\n"
+        .to_owned()
+        + &[1, 2, 3].map(receiver).concat();
+    for queue in ["fifo", "per_flow", "per_destination"] {
+        for preset in ["newreno", "roce_dcqcn"] {
+            let text = NETWORK.replace("wire_overhead", &format!("nic_queue = \"{queue}\"\nwire_overhead"));
+            let (network, transport) = text.split_once("[transport]").unwrap();
+            let transport = if preset == "newreno" { transport } else { "\npreset = \"roce_dcqcn\"\n" };
+            let job = format!("[[workload]]\nkind = \"application\"\nprogram = \"\"\"\n{program}\"\"\"\n");
+            let results = run(
+                &resolved_text(&format!("{network}[transport]{transport}\n{job}")),
+                RunOptions::default(),
+                |_| RunCallbackDecision::Continue,
+            )
+            .unwrap();
+            let ends: Vec<f64> =
+                floats(&results.ranks, "finish_us").into_iter().map(Option::unwrap).collect();
+            assert!(ends[3] < ends[2] && ends[2] < ends[1], "{queue}, {preset}: {ends:?}");
+        }
+    }
+}
