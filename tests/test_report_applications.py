@@ -150,12 +150,6 @@ def test_what_ranks_wait_for(tmp_path):
     assert table.filter(pl.col("activity") == "waiting")["end_us"].to_list() == [250.0, 250.0], "nothing happens after"
 
 
-def test_a_table_that_was_not_recorded(tmp_path):
-    pf.run(TWO_JOBS.replace("timeline = true\n", ""), out=tmp_path / "two", progress=False)
-    with pytest.raises(pf.InputError, match="has no table timeline: a run writes it with timeline = true"):
-        len(pf.load(tmp_path / "two").timeline)
-
-
 def test_runs_without_applications_have_no_such_section(folders, tmp_path):
     assert "Applications" not in report(tmp_path / "r.html", folders["dctcp"])[2].text
 

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import duckdb
 import pandas as pd
@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from conftest import SCENARIO
+from pauseframe.results import TableName
 
 if TYPE_CHECKING:
     from pauseframe.types import RunProgress
@@ -93,6 +94,28 @@ def test_folder_there_and_back(run, tmp_path):
     assert json.loads((out / "manifest.json").read_text())["summary"] == back.summary
     assert back.summary["fingerprint"] == written.summary["fingerprint"]
     assert pf.run(back.scenario_toml, progress=False).summary["fingerprint"] == run.summary["fingerprint"]
+
+
+def test_a_table_that_was_not_recorded_is_empty_in_memory_and_in_a_folder(tmp_path):
+    run = pf.run(SCENARIO, set={"record.flows": False}, out=tmp_path / "out", progress=False)
+    back = pf.load(tmp_path / "out")
+    for name in get_args(TableName):
+        kept, found = getattr(run, name), getattr(back, name)
+        assert (len(found), found.column_names) == (len(kept), kept.column_names), name
+    assert len(back.flows) == len(back.collectives) == 0
+    (tmp_path / "out" / "queries.parquet").unlink()
+    with pytest.raises(pf.DamagedResultsError, match=r"queries\.parquet is damaged"):
+        len(pf.load(tmp_path / "out").queries)
+
+
+def test_tables_of_the_flow_level_are_those_of_packets():
+    run = pf.run_flows(SCENARIO, progress=False)
+    for table in (run.flows, run.links):
+        assert len(list(table)) == table.num_rows == len(table) > 0
+        assert table[0] == next(iter(table))
+    assert run.flows["size_bytes"].sum() == sum(row["size_bytes"] for row in run.flows)
+    assert isinstance(run, pf.FlowRun)
+    assert pl.DataFrame(run.links).height == len(run.links)
 
 
 def test_results_are_not_overwritten(tmp_path):

@@ -20,7 +20,6 @@ from pauseframe.terminal import interrupt as interrupt  # must be first: handles
 # isort: split
 from pauseframe._core import (
     FabricError,
-    FlowRun,
     InputError,
     Resolved,
     Routes,
@@ -33,7 +32,7 @@ from pauseframe._core import (
     presets,
 )
 from pauseframe.fabric.checked import flow_rates, plan_routes
-from pauseframe.results import Run, load
+from pauseframe.results import FlowRun, Run, load
 from pauseframe.results.folder import DamagedResultsError
 from pauseframe.run import run
 from pauseframe.scenario import table_names

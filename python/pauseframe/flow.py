@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe.files.atomic import refuse_file
+from pauseframe.results import FlowRun
 from pauseframe.run import resolve
 from pauseframe.terminal.text import (
     completion_rows,
@@ -51,7 +52,7 @@ def run_flows(
     force: bool = False,
     progress: Callable[[StageProgress], None] | bool | None = None,
     plugins: Plugins = (),
-) -> _core.FlowRun:
+) -> FlowRun:
     """Simulates a scenario at flow level; `flows`, `links` and `summary` are as in docs/reference/flow-level.md.
 
     Without `demand`, the scenario's workloads and routing are simulated. With a demand ("permutation",
@@ -87,7 +88,7 @@ def run_flows(
     if run.interrupted:
         at = format_duration(run.summary["sim_time_s"])
         sys.stderr.write(f"interrupted at {at} of simulated time; what was simulated is kept\n")
-    return run
+    return FlowRun(run)
 
 
 def summary_rows(summary: FlowSummary) -> list[tuple[str, str]]:

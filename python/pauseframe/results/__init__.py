@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pauseframe.report.inline import InlinePage
-    from pauseframe.types import Summary
+    from pauseframe.types import FlowSummary, Summary
 
 TableName = Literal[
     "flows",
@@ -199,6 +199,20 @@ class Run:
         return f"<table><caption><b>{title}</b>{note}</caption><tbody>{rows}</tbody></table>"
 
 
+class FlowRun:
+    """The results of a scenario at flow level: docs/reference/flow-level.md describes `summary` and the tables."""
+
+    def __init__(self, core: _core.FlowRun) -> None:
+        self.summary: FlowSummary = core.summary
+        """The object that `pauseframe flow --json` prints."""
+        self.interrupted = core.interrupted
+        """True if Ctrl-C stopped the run before its end."""
+        self.flows = Table(core.flows)
+        """The table of flows, one row per flow."""
+        self.links = Table(core.links)
+        """The table of links, one row per port that carried a flow."""
+
+
 def has_deadlock(summary: Summary) -> bool:
     """True if a run has a deadlock, unless a PFC watchdog broke the deadlock and every flow finished."""
     from pauseframe.terminal.text import unfinished_flows
@@ -228,6 +242,8 @@ def given_keys(scenario: _core.Resolved) -> list[str]:
 def load(folder: str | Path) -> Run:
     """Reads a results folder. Raises FileNotFoundError if it is missing, DamagedResultsError if a file is damaged.
 
+    A table that the run did not write is empty, as it was in memory.
+
     >>> import pauseframe as pf
     >>> pf.load("results/incast-7").flows  # doctest: +SKIP
     """
@@ -235,7 +251,7 @@ def load(folder: str | Path) -> Run:
     results = open_results(folder)
     return Run(
         results.summary,
-        results.read,
+        results.read_or_empty,
         status=results.manifest["status"],
         scenario_toml=results.scenario_toml,
         folder=folder,

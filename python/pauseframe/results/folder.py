@@ -97,6 +97,11 @@ class ResultsFolder:
         self._check_columns(name, pl.DataFrame(table).lazy())
         return table
 
+    def read_or_empty(self, name: str) -> _core.Table:
+        """Reads a table into memory; without rows, if the manifest shows that the run did not write it."""
+        was_written = self.has_table(name) or not self._seals or _is_there(self.path / f"{name}.parquet")
+        return self.read(name) if was_written else _core.unpack_tables(name, [], [])
+
     def scan(self, name: str) -> pl.LazyFrame:
         """A lazy table, which is read when the caller collects it."""
         import polars as pl
