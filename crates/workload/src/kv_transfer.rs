@@ -59,7 +59,11 @@ table! {
             t.check(tokens.saturating_mul(bytes_per_token.0) <= SIZE_MAX.0, "bytes_per_token", message, "lower it");
         };
         /// Tokens that a prefill instance computes in a second
-        prefill_rate: Option<f64> = optional_in(Above(0.0, 1e12, ""), "none: prefill takes no time");
+        prefill_rate: Option<f64> = optional_in(Above(0.0, 1e12, ""), "none: prefill takes no time") => {
+            let has_bytes = matches!(requests, Some(RequestsOfKv::PoissonRequests(_)));
+            let is_idle = has_bytes && prefill_rate.is_none() && bytes_per_token != LLAMA_3_70B;
+            t.warn_if_idle("bytes_per_token", is_idle, "requests have sizes in bytes, and without prefill_rate no time per token");
+        };
         /// Equal parts of a cache, each sent when its share of the prefill is done: 1, or the layers of the model
         layers: u32 = or_in(1, 1..=1024) => {
             if layers > 1 && prefill_rate.is_none() {
@@ -347,16 +351,22 @@ impl KvTransfer {
         self.requests += 1;
     }
 
+    /// Parts of a request's cache for each GPU: no more than its bytes.
+    fn layers(&self, request: &Planned) -> u32 {
+        let bytes = request.bytes / u64::from(self.spec.tp);
+        u64::from(self.spec.layers).min(bytes).max(1) as u32
+    }
+
     /// When a layer is done, from 0.
     fn due(&self, request: &Planned, layer: u32) -> Time {
-        let layers = u128::from(self.spec.layers);
+        let layers = u128::from(self.layers(request));
         let done = u128::from(request.prefill.0) * u128::from(layer + 1) / layers;
         request.begin.saturating_add(Span(done as u64))
     }
 
     /// The parts of a layer, one from each GPU.
     fn parts(&self, request: &Planned, layer: u32) -> Vec<FlowSpec> {
-        let KvTransferSpec { tp, layers, .. } = self.spec;
+        let (tp, layers) = (self.spec.tp, self.layers(request));
         let cut = |part: u64| (u128::from(request.bytes) * u128::from(part) / u128::from(layers * tp)) as u64;
         let part = |gpu: u32| {
             let [from, to] = request.instances.map(|instance| (instance * tp + gpu) as usize);
@@ -378,7 +388,7 @@ impl KvTransfer {
 
     /// What a request waits for at least: its last parts alone, behind those that the time of the prefill was too short for.
     fn ideal(&self, request: &Planned) -> Span {
-        let KvTransferSpec { tp, layers, .. } = self.spec;
+        let (tp, layers) = (self.spec.tp, self.layers(request));
         let mut last = self.parts(request, layers - 1);
         // Only the first part of a request opens a connection.
         last.iter_mut().filter_map(|part| part.kept.as_mut()).for_each(|kept| kept.first &= layers == 1);
@@ -391,7 +401,7 @@ impl KvTransfer {
 
     /// The first part of a request is sent. Its query counts from the end of the prefill: what decoding waits for.
     fn begin(&mut self, request: &Planned) -> u32 {
-        let KvTransferSpec { tp, layers, .. } = self.spec;
+        let (tp, layers) = (self.spec.tp, self.layers(request));
         let query = self.numbers.take();
         let record = QueryRecord {
             query,
@@ -421,7 +431,7 @@ let numbers = parts.iter().filter_map(|part| Some(([part.source, part.destinatio
         self.ready.extend(parts.into_iter().map(|part| FlowSpec { query: Some(request.query), ..part }));
         self.latest = request.due;
         request.layer += 1;
-        if request.layer < self.spec.layers {
+        if request.layer < self.layers(&request) {
             request.due = self.due(&request, request.layer);
             self.planned.push(Reverse(request));
         }
@@ -523,6 +533,14 @@ mod tests {
         let of_gpu: Vec<&FlowSpec> = all.iter().filter(|flow| flow.source.0 == 1).collect();
         assert_eq!(of_gpu.iter().map(|flow| flow.start.0).collect::<Vec<_>>(), [25_250_000, 50_500_000, 75_750_000, 101_000_000]);
         assert_eq!(all.iter().map(|flow| flow.size).sum::<u64>(), 101_000);
+    }
+
+    #[test]
+    fn a_cache_with_fewer_bytes_than_layers_is_sent_in_parts_of_a_byte() {
+        let few = KvTransferSpec { layers: 10, bytes_per_token: Bytes(1), ..spec(&[(0, 6)]) };
+        let all = flows(few);
+        assert_eq!(all.iter().map(|flow| flow.size).collect::<Vec<_>>(), [1; 6]);
+        assert_eq!(all.last().map(|flow| flow.start), Some(at(us(6))));
     }
 
     #[test]
