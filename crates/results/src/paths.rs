@@ -20,7 +20,7 @@ pub fn paths(rows: &[PathRow], names: &Names) -> Columns {
         direction = dictionary(rows, |row| row.forward, |forward| if forward { "forward" } else { "back" }.to_owned());
         /// Switch
         node = dictionary(rows, |row| topology.owner(row.port), |node| names.node(node));
-        /// Port by which it sent the packets
+        /// Port to which it forwarded the packets; those that it dropped there count too
         port = dictionary(rows, |row| row.port, |port| topology.port_name(port));
         /// Packets
         packets = counts(|row| row.counts.packets);

@@ -56,7 +56,7 @@ pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Column
         slowdown or null = us(flow_slowdown);
         /// Retransmitted segments; on a persistent connection until its job is complete
         retransmits = few(|r| r.retransmits);
-        /// Retransmission timeouts; on a persistent connection until its job is complete
+        /// Retransmission timeouts; on a persistent connection until its job is complete. The expiry that fails a flow counts for queue pairs, and not for TCP
         timeouts = few(|r| r.timeouts);
         /// Tail loss probes; on a persistent connection until its job is complete
         loss_probes = few(|r| r.loss_probes);
