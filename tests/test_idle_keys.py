@@ -67,7 +67,8 @@ def test_a_key_that_changes_nothing_is_said(preset, stack, key, value):
         ("cubic", {"transport.rto_form": "freebsd"}, "rto_slop", "5 ms"),
         ("cubic", {"transport.ecn": "classic"}, "ect_on_syn", True),
         ("cubic", {"transport.pacing": True}, "pacing_burst", 10),
-        ("roce_cx5", {"transport.rdma_send": True}, "rdma_rnr_timer", 1),
+        ("roce_cx5", {"transport.rdma_send": True, "transport.rdma_receives": 4}, "rdma_rnr_timer", 1),
+        ("cubic", {}, "syn_retries", 2),
         ("roce_dcqcn", {}, "rdma_ack_every", 31),
         ("cubic", {"host.tso": True}, "tso_size", "20 KB"),
     ],
@@ -145,6 +146,7 @@ ONE, TWO = 'server = "host1"\n', 'servers = ["host1", "host2"]\n'
         (ONE, 'spacing = "5 us"', "spacing"),
         ('servers = ["host1"]\n', 'spacing = "5 us"', "spacing"),
         (TWO, 'pause = "5 us"\ncount = 1', "pause"),
+        (ONE, "persistent = false\ncount = 1", "persistent"),
     ],
 )
 def test_keys_of_replies_that_change_nothing_are_said(servers, more, key):
@@ -192,3 +194,181 @@ def test_series_of_unknown_workloads_get_a_warning(globs, said):
     assert (
         any(one.startswith("record.series.flows: no workload is called nosuch") for one in summary["warnings"]) == said
     )
+
+
+def idle(summary):
+    """The keys of warnings that say so."""
+    return [warning.split(": ")[0] for warning in summary["warnings"] if "changes nothing" in warning]
+
+
+@pytest.mark.parametrize(
+    ("preset", "needs", "key", "value"),
+    [
+        ("newreno", {"transport.handshake": False}, "transport.syn_retries", 2),
+        ("roce_cx5", {"transport.rdma_send": True}, "transport.rdma_rnr_timer", 1),
+        ("roce_cx5", {"transport.rdma_send": True}, "transport.rdma_rnr_retry", 1),
+        ("roce_cx5", {"transport.rdma_send": True}, "transport.rdma_repost_delay", "1 ms"),
+        ("cubic", {}, "record.deadlock_after", "2 ms"),
+        ("cubic", {}, "stop.on_deadlock", True),
+        ("cubic", {}, "routing.hash", "crc32"),
+        ("cubic", {}, "routing.index", "threshold"),
+        ("cubic", {}, "switch.classes.spare", {"priorities": [5], "marker": {"kind": "step", "k": "9 KB"}}),
+    ],
+)
+def test_a_key_without_its_partner_is_said(preset, needs, key, value):
+    plain, changed = of(preset, "", needs), of(preset, "", needs | {key: value})
+    assert changed["fingerprint"] == plain["fingerprint"]
+    assert (idle(plain), idle(changed)) == ([], [key])
+    text = resolve(INCAST, set={"transport.preset": preset} | needs | {key: value}).toml
+    assert sum("changes nothing" in warning for warning in resolve(text).warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("preset", "more"),
+    [
+        ("roce_dcqcn", {"record.deadlock_after": "2 ms", "stop.on_deadlock": True}),
+        ("cubic", {"topology": {"kind": "leaf_spine", "leaves": 3, "spines": 2, "hosts_per_leaf": 2,
+                                "link": {"rate": "10 Gbps", "delay": "1 us"}}, "routing.hash": "crc32"}),
+        ("roce_dcqcn", {"switch.classes.cnp": {"priorities": [6], "queue": "fifo"}}),
+    ],
+)  # fmt: skip
+def test_a_key_beside_its_partner_is_not_said(preset, more):
+    assert idle(of(preset, "", more)) == []
+
+
+def test_a_map_of_the_dscp_of_cnps_does_not_move_them():
+    key = "switch.priority_of_dscp"
+    plain, same, other = (of("roce_dcqcn", "", more) for more in ({}, {key: [[48, 6]]}, {key: [[48, 2]]}))
+    assert plain["fingerprint"] == same["fingerprint"] == other["fingerprint"]
+    assert (plain["warnings"], same["warnings"]) == ([], [])
+    assert other["warnings"] == [
+        f"{key}: DSCP 48 has priority 2, and CNPs with this DSCP keep priority 6: set transport.rdma_cnp_priority"
+    ]
+
+
+READS = """
+name = "reads"
+topology = { kind = "star", hosts = 4, link = { rate = "10 Gbps", delay = "1 us" } }
+transport = { preset = "roce_dcqcn" }
+[[workload]]
+kind = "storage"
+targets = ["host1", "host2", "host3"]
+initiators = ["host0"]
+sizes = "60 KB"
+count = 20
+queue_depth = 8
+read_share = 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("rdma_send", True), ("rdma_window", "fixed"), ("rdma_ack_as_cnp", True), ("rdma_ack_every", 4)]
+)
+def test_keys_of_messages_beside_reads_alone_are_said(key, value):
+    plain = pf.run(READS, progress=False).summary
+    changed, mixed = (
+        pf.run(READS, set={f"transport.{key}": value} | more, progress=False).summary
+        for more in ({}, {"workload.0.read_share": 0.5})
+    )
+    assert changed["fingerprint"] == plain["fingerprint"]
+    assert (idle(plain), idle(changed), idle(mixed)) == ([], [f"transport.{key}"], [])
+
+
+def application(pattern, library="mpi", **more):
+    keys = {
+        "kind": "application",
+        "pattern": pattern,
+        "ranks": 4,
+        "size": "100 KB",
+        "collectives": {"library": library},
+    }
+    for key, value in more.items():
+        if key.startswith("nccl_"):
+            keys["collectives"][key.removeprefix("nccl_")] = value
+        else:
+            keys[key] = value
+    return pf.run(INCAST, set={"workload": keys, "transport.preset": "roce_dcqcn"}, progress=False).summary
+
+
+HOSTS = ["host0", "host1", "host2", "host3"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "library", "key", "value"),
+    [
+        ("all_reduce", "mpi", "grid", [2, 2]),
+        ("all_reduce", "mpi", "compute_scale", 2.0),
+        ("all_reduce", "mpi", "algorithms", ["bcast = binomial"]),
+        ("pipeline", "mpi", "algorithm", "ring"),
+        ("k_means", "mpi", "algorithm", "ring"),
+        ("all_reduce", "nccl", "eager_limit", "1 KB"),
+        ("all_reduce", "nccl", "envelope", "64 B"),
+        ("all_to_all", "nccl", "nccl_algorithm", "tree"),
+        ("all_to_all", "nccl", "nccl_channels", 2),
+        ("pipeline", "nccl", "nccl_slice", "3 KB"),
+        ("pipeline", "nccl", "nccl_in_flight", 2),
+        ("all_reduce", "nccl", "nccl_pxn", False),
+    ],
+)
+def test_keys_of_operations_that_no_rank_calls_are_said(pattern, library, key, value):
+    plain, changed = application(pattern, library), application(pattern, library, **{key: value})
+    assert changed["fingerprint"] == plain["fingerprint"]
+    assert (idle(plain), idle(changed)) == ([], [f"workload.0.{key.replace('nccl_', 'collectives.')}"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "library", "more"),
+    [
+        ("stencil", "mpi", {"grid": [2, 2], "compute": "1 us", "compute_scale": 2.0}),
+        ("all_reduce", "mpi", {"algorithm": "ring", "algorithms": ["allreduce = ring"]}),
+        ("pipeline", "nccl", {"eager_limit": "1 KB", "envelope": "64 B"}),
+        ("all_reduce", "nccl", {"nccl_algorithm": "tree", "nccl_channels": 2, "nccl_slice": "3 KB"}),
+    ],
+)
+def test_keys_of_operations_that_ranks_call_are_not_said(pattern, library, more):
+    assert idle(application(pattern, library, **more)) == []
+
+
+def test_ranks_of_listed_hosts_have_their_places():
+    plain, changed = application("all_reduce", hosts=HOSTS), application("all_reduce", hosts=HOSTS, ranks_per_host=2)
+    assert changed["fingerprint"] == plain["fingerprint"]
+    assert (idle(plain), idle(changed)) == ([], ["workload.0.ranks_per_host"])
+
+
+@pytest.mark.parametrize("algorithm", ["rabenseifner", "tree"])
+def test_an_algorithm_of_mpi_is_refused_with_nccl(algorithm):
+    with pytest.raises(pf.ScenarioError, match=r"algorithm = .* is MPI's.*NCCL.*set collectives\.algorithm"):
+        application("all_reduce", "nccl", algorithm=algorithm)
+
+
+TRAINING = {"kind": "training", "gpus": 4, "layers": 2, "hidden": 64, "sequence": 64, "forward": "10 us"}
+
+
+@pytest.mark.parametrize(("key", "value"), [("expert_skew", 1.0), ("sequence_parallel", False)])
+def test_keys_of_groups_of_one_gpu_are_said_once(key, value):
+    plain, changed = (
+        pf.run(INCAST, set={"workload": TRAINING | more}, progress=False).summary for more in ({}, {key: value})
+    )
+    assert changed["fingerprint"] == plain["fingerprint"]
+    assert (idle(plain), idle(changed)) == ([], [f"workload.0.{key}"])
+
+
+def test_bytes_of_a_token_without_tokens_are_said():
+    requests = {"kind": "poisson", "per_second": 4000, "sizes": "60 KB", "stop": "2 ms"}
+    keys = {"kind": "kv_transfer", "requests": requests, "prefill": ["host0"]}
+    plain, changed, timed = (
+        pf.run(INCAST, set={"workload": keys | more}, progress=False).summary
+        for more in ({}, {"bytes_per_token": "2 KB"}, {"bytes_per_token": "2 KB", "prefill_rate": 1e6})
+    )
+    assert changed["fingerprint"] == plain["fingerprint"]
+    assert (idle(plain), idle(changed), idle(timed)) == ([], ["workload.0.bytes_per_token"], [])
+
+
+def test_a_burst_after_the_end_is_said():
+    keys = {"kind": "hotspot", "stop": "1 ms", "burst": "200 us"}
+    late, early = (
+        pf.run(INCAST, set={"workload": keys | {"burst_start": start}}, progress=False).summary["warnings"]
+        for start in ("1 ms", "500 us")
+    )
+    assert late == ["workload.0.burst_start: 1 ms is not before stop (1 ms): no burst is sent"]
+    assert early == []

@@ -25,7 +25,7 @@ pub use calls::{Algorithm as CallAlgorithm, CallRecord};
 pub use check::{around, check, circle};
 pub use critical_path::{CriticalPath, PathError, critical_path};
 pub use job::{Job, Transfer};
-pub use nccl::{Nccl, Pattern as NcclPattern, Sending};
+pub use nccl::{Nccl, Pattern as NcclPattern, Sending, has as is_of_nccl};
 pub use placement::{Placement, Rooms};
 pub use rank::{Activity, Message, Ongoing, Stretch, Totals};
 pub use replay::{Fault, Options, Outbox, RankReport, Replay, Timer};

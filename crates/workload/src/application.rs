@@ -1,10 +1,10 @@
 //! A parallel application: ranks on hosts, with one connection per pair of communicating ranks.
 
-use super::collectives::{CollectivesSpec, Library, Slice};
+use super::collectives::{CollectivesSpec, Library, Slice, kinds_of_calls};
 use super::context::{Context, SIZE_MAX, TIMES, known_host, remedy_of_file};
 use super::maker::{Maker, Source, mean_host_rate};
 use super::trace::{choices, what};
-use pauseframe_apps::{Application, Choices, Job, Options, Placement, Rooms};
+use pauseframe_apps::{Application, Choices, Job, Kind, Op, Options, Placement, Rooms, is_of_nccl};
 use pauseframe_fabric::{FlowSpec, ApplicationMessage, Workload};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+const EAGER_LIMIT: Bytes = Bytes(65_536);
+const ENVELOPE: Bytes = Bytes(32);
+
 table! {
     /// Ranks that compute and send messages: from a trace, a pattern, or programs written with `pauseframe.Program`
     pub struct ApplicationSpec {
@@ -26,9 +29,9 @@ table! {
         /// Factor for all compute times
         compute_scale: f64 = or_in(1.0, 0.0..=1e6);
         /// Largest message that is sent without waiting for a posted receive
-        eager_limit: Bytes = or_in(Bytes(65_536), Bytes::ZERO..=SIZE_MAX);
+        eager_limit: Bytes = or_in(EAGER_LIMIT, Bytes::ZERO..=SIZE_MAX);
         /// Header bytes of each message; announcements and requests consist of them only
-        envelope: Bytes = or_in(Bytes(32), Bytes::ZERO..=Bytes(65_536));
+        envelope: Bytes = or_in(ENVELOPE, Bytes::ZERO..=Bytes(65_536));
         /// Collective algorithms that replace the choice by size, as in ["allreduce = ring"]
         algorithms: Vec<String> = or(Vec::new());
         /// The collective algorithms, parsed.
@@ -42,6 +45,17 @@ table! {
             let is_mpi = collectives.library == Library::Mpi;
             let message = || "are MPI's, and the library is NCCL".to_owned();
             t.check(is_mpi || algorithms.is_empty(), "algorithms", message, "set collectives.algorithm, or remove them");
+            if let Some(ApplicationSource(application)) = &application {
+                collectives.warn_of_idle_keys(t, application, (Slice::DEFAULT, context.gpus_per_server.is_some()));
+                warn_of_scale_without_compute(t, compute_scale, application);
+                if is_mpi {
+                    warn_of_absent_operations(t, &algorithms, application);
+                } else if !sends_as_mpi(application) {
+                    let why = "NCCL carries all operations, and sends no messages of MPI";
+                    t.warn_if_idle("eager_limit", eager_limit != EAGER_LIMIT, why);
+                    t.warn_if_idle("envelope", envelope != ENVELOPE, why);
+                }
+            }
         };
         /// Number of ranks that share a host
         ranks_per_host: u32 = or_in(1, 1..=4096);
@@ -150,6 +164,7 @@ pub(crate) fn check_places(
     let listed = placement == PlacementName::Hosts;
     t.check(!listed || hosts.is_some(), "hosts", || "is required: the host of each rank".to_owned(), "");
     t.check(listed || hosts.is_none(), "placement", || "hosts are listed".to_owned(), "remove one of them");
+    t.warn_if_idle("ranks_per_host", listed && ranks_per_host != 1, "hosts names the host of each rank");
     let Some(ranks) = ranks else { return };
     if let Some(names) = hosts {
         let message = || format!("names {} for {}", counted(names.len(), "host"), counted(ranks, "rank"));
@@ -164,6 +179,31 @@ pub(crate) fn check_places(
         ("ranks_per_host", "enlarge the topology")
     };
     t.check(listed || u64::from(ranks) <= room, key, message, hint);
+}
+
+/// Whether ranks send messages of MPI although the library of collective operations is NCCL.
+fn sends_as_mpi(application: &Application) -> bool {
+    let is_message = |op: &Op| matches!(op, Op::Send { .. } | Op::Receive { .. });
+    application.programs.iter().any(|program| program.ops.iter().any(is_message))
+        || !kinds_of_calls(application).into_iter().all(is_of_nccl)
+}
+
+/// Warns of a factor for compute times where no rank computes.
+pub(crate) fn warn_of_scale_without_compute(t: &mut Table, scale: f64, application: &Application) {
+    let computes = |op: &Op| matches!(op, Op::Compute(time) if *time > Span::ZERO);
+    let is_idle = (scale - 1.0).abs() > 0.0 && !application.programs.iter().any(|program| program.ops.iter().any(computes));
+    t.warn_if_idle("compute_scale", is_idle, "no rank computes");
+}
+
+/// Warns of algorithms for operations that no rank calls.
+fn warn_of_absent_operations(t: &mut Table, algorithms: &[String], application: &Application) {
+    let kinds = kinds_of_calls(application);
+    for text in algorithms {
+        let kind = text.split_once('=').and_then(|(kind, _)| kind.trim().parse::<Kind>().ok());
+        if let Some(kind) = kind.filter(|kind| !kinds.contains(kind)) {
+            t.warn_if_idle("algorithms", true, &format!("{text:?} is for {kind}, which no rank calls"));
+        }
+    }
 }
 
 /// The steps of all ranks.

@@ -1,12 +1,14 @@
 //! `collectives = { .. }`: the library whose collective operations ranks call.
 
-use pauseframe_apps::{Nccl, NcclPattern, Sending};
+use pauseframe_apps::{Application, Kind, Nccl, NcclPattern, Sending, is_of_nccl};
 use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
 use pauseframe_schema::shape::Shape;
 use pauseframe_schema::value::{Mistake, Setting};
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{Bytes, Span};
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 choices! {
@@ -127,7 +129,46 @@ impl CollectivesSpec {
         idle.map(|(key, _)| key)
     }
 
+    /// Warns of changed keys of NCCL that act on no operation of the application, or lack scale-up links.
+    pub(crate) fn warn_of_idle_keys(
+        &self,
+        t: &mut Table,
+        application: &Application,
+        (slice, has_servers): (Slice, bool),
+    ) {
+        if self.library != Library::Nccl {
+            return;
+        }
+        let mut kinds = kinds_of_calls(application);
+        kinds.retain(|kind| is_of_nccl(*kind));
+        let has_no_call = kinds.is_empty();
+        let has_no_channels = kinds.iter().all(|kind| matches!(kind, Kind::Alltoall | Kind::Alltoallv));
+        let has_no_reduction = !kinds.contains(&Kind::Allreduce);
+        let is_changed = self.algorithm != NcclAlgorithm::Auto;
+        t.warn_if_idle("collectives.algorithm", is_changed && has_no_reduction, "ranks call no all-reduce");
+        let why = "ranks call no operation of NCCL but all-to-alls, which have no channels";
+        t.warn_if_idle("collectives.channels", self.channels != 0 && has_no_channels, why);
+        let why = "ranks call no operation of NCCL";
+        t.warn_if_idle("collectives.slice", self.slice != slice && has_no_call, why);
+        t.warn_if_idle("collectives.in_flight", self.in_flight != IN_FLIGHT && has_no_call, why);
+        t.warn_if_idle("collectives.pxn", !self.pxn && !has_servers, "there is no topology.scale_up");
+    }
+
     pub(crate) fn sending(&self) -> Sending {
         Sending { cost: self.message_cost, pxn: self.pxn && self.library == Library::Nccl }
     }
+}
+
+/// The kinds of collective operations that several ranks call together.
+pub(crate) fn kinds_of_calls(application: &Application) -> BTreeSet<Kind> {
+    let is_shared =
+        |comm: u32| application.comms.get(comm as usize).is_some_and(|comm| comm.members().len() > 1);
+    let calls = application.programs.iter().flat_map(|program| &program.calls);
+    calls.filter(|call| is_shared(call.comm)).map(|call| call.kind).collect()
+}
+
+/// Whether the file chooses NCCL's collectives, whose table is read later.
+pub(crate) fn chooses_nccl(t: &Table) -> bool {
+    let library = t.item.and_then(|item| item.get("collectives")?.get("library"));
+    library.is_some_and(|library| matches!(&library.value, Value::Text(name) if name == "nccl"))
 }

@@ -36,7 +36,12 @@ table! {
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         /// No new flow starts after this time
-        stop: Span = try_by(stop, start, context);
+        stop: Span = try_by(stop, start, context) => {
+            if let Some(stop) = stop.filter(|stop| burst_start >= *stop) {
+                let path = t.at("burst_start");
+                t.ledger.warn(format!("{path}: {burst_start} is not before stop ({stop}): no burst is sent"));
+            }
+        };
     }
     pub fn try_read(t, context: &Context);
 }

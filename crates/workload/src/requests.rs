@@ -61,6 +61,7 @@ table! {
             let why = "with reply_law = \"staggered\" the one server responds at once";
             t.warn_if_idle("reply_delay", is_staggered && is_delayed && is_one, why);
             t.warn_if_idle("spacing", spacing > Span::ZERO && is_one, "there is one server");
+            t.warn_if_idle("persistent", !persistent && count == 1, "there is one request");
             t.warn_if_idle("pause", pause > Span::ZERO && count == 1, "there is one request");
         };
     }

@@ -1,6 +1,7 @@
 //! The steps of the ranks of an application: a trace, from a file or in the scenario, or a pattern.
 
 use super::application::PatternName;
+use super::collectives::chooses_nccl;
 use super::context::{Context, SIZE_MAX, TIMES, remedy_of_file};
 use pauseframe_apps::generate::{Pattern, Shape, generate};
 use pauseframe_apps::read::{Bundle, Format, ReadOptions};
@@ -132,17 +133,10 @@ fn pattern(t: &mut Table) -> Option<Arc<Application>> {
     let algorithm: Option<String> = t.optional("algorithm", "by size", doc);
     let grid: Option<Vec<u32>> = t.optional("grid", "a row", "Extents of a stencil");
     let (pattern, ranks, size) = (pattern?, ranks?, size?);
+    t.warn_if_idle("grid", grid.is_some() && pattern != PatternName::Stencil, "pattern is not \"stencil\"");
     let algorithm = match algorithm {
         None => None,
-        Some(name) => {
-            let kind = match pattern {
-                PatternName::AllToAll => Kind::Alltoall,
-                PatternName::AllGather => Kind::Allgather,
-                PatternName::ReduceScatter => Kind::ReduceScatter,
-                _ => Kind::Allreduce,
-            };
-            Some(known_algorithm(t, "algorithm", kind, &name)?)
-        }
+        Some(name) => algorithm_of_pattern(t, pattern, &name)?,
     };
     let pattern = match pattern {
         PatternName::AllReduce => Pattern::AllReduce(algorithm),
@@ -165,6 +159,28 @@ fn pattern(t: &mut Table) -> Option<Arc<Application>> {
             None
         }
     }
+}
+
+/// The algorithm of a pattern that is one collective operation; `Some(None)` for other patterns.
+#[expect(clippy::option_option, reason = "a mistake is not the absence of an algorithm")]
+fn algorithm_of_pattern(t: &mut Table, pattern: PatternName, name: &str) -> Option<Option<Algorithm>> {
+    if chooses_nccl(t) {
+        let message = || "is MPI's, and the library is NCCL".to_owned();
+        t.check(false, "algorithm", message, "set collectives.algorithm, or remove it");
+        return None;
+    }
+    let kind = match pattern {
+        PatternName::AllReduce => Kind::Allreduce,
+        PatternName::AllToAll => Kind::Alltoall,
+        PatternName::AllGather => Kind::Allgather,
+        PatternName::ReduceScatter => Kind::ReduceScatter,
+        PatternName::Pipeline | PatternName::KMeans | PatternName::Stencil => {
+            let why = "the pattern is not one collective operation; algorithms chooses by operation";
+            t.warn_if_idle("algorithm", true, why);
+            return Some(None);
+        }
+    };
+    known_algorithm(t, "algorithm", kind, name).map(Some)
 }
 
 fn known_algorithm(t: &mut Table, key: &'static str, kind: Kind, name: &str) -> Option<Algorithm> {

@@ -2,6 +2,7 @@
 
 use super::application::{
     ApplicationSource, ApplicationSpec, PlacementName, check_places, hosts_of_ranks, placement,
+    warn_of_scale_without_compute,
 };
 use super::collectives::{CollectivesSpec, Library, Slice};
 use super::context::{Context, SIZE_MAX, SIZES, TIMES, known_host, remedy_of_file};
@@ -39,6 +40,11 @@ table! {
         }) => {
             let message = || "training steps use NCCL's collectives".to_owned();
             t.check(collectives.library == Library::Nccl, "collectives.library", message, "remove it");
+            if let Some(steps) = &steps {
+                let slice = if as_simai { Slice::Step } else { Slice::DEFAULT };
+                collectives.warn_of_idle_keys(t, &steps.application, (slice, context.gpus_per_server.is_some()));
+                warn_of_scale_without_compute(t, compute_scale, &steps.application);
+            }
         };
         /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up servers stay whole and take the place of racks
         placement: PlacementName = by(placement);
@@ -368,8 +374,7 @@ fn steps(
     } else {
         let count = micro_batches(t, None);
         let (model, exponent) = model(t, Some(count), &parallelism)?;
-        warn_of_idle_context_keys(t, &parallelism, &model);
-        t.warn_if_idle("expert_skew", exponent > 0.0 && parallelism.expert == 1, "ep is 1, so each GPU has all experts");
+        warn_of_keys_of_single_gpus(t, &parallelism, &model, exponent);
         skew = (model.experts, exponent);
         let message = || format!("{}, but the layers have no experts", parallelism.expert);
         t.check(model.experts > 0 || parallelism.expert == 1, "ep", message, "set experts, or remove ep");
@@ -417,6 +422,15 @@ fn steps(
     let (application, (experts, exponent)) = (Arc::new(application(name, &plan)), skew);
     let is_skewed = exponent > 0.0 && plan.parallelism.expert > 1;
     Some(Steps { application, skewed: is_skewed.then(|| Arc::new(Skewed { plan, experts, exponent })) })
+}
+
+/// Warns of keys of groups that have one GPU.
+fn warn_of_keys_of_single_gpus(t: &mut Table, parallelism: &Parallelism, model: &Model, exponent: f64) {
+    let is_even = exponent > 0.0 && model.experts > 0 && parallelism.expert == 1;
+    t.warn_if_idle("expert_skew", is_even, "ep is 1, so each GPU has all experts");
+    let is_whole = !model.sequence_parallel && parallelism.tensor == 1;
+    t.warn_if_idle("sequence_parallel", is_whole, "tp is 1, so each GPU has all activations");
+    warn_of_idle_context_keys(t, parallelism, model);
 }
 
 fn warn_of_idle_context_keys(t: &mut Table, parallelism: &Parallelism, model: &Model) {

@@ -75,7 +75,7 @@ impl Default for Sending {
 }
 
 /// Whether NCCL has an operation; others are as in MPI.
-pub(crate) fn has(kind: Kind) -> bool {
+pub fn has(kind: Kind) -> bool {
     matches!(
         kind,
         Kind::Allreduce

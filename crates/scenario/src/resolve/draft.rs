@@ -124,6 +124,7 @@ impl Draft {
             switch.check(ledger, graph);
             faults::check_pauses(ledger, graph, &self.pause_storm, switch.pfc.as_ref(), stop);
             faults::check_carried(ledger, &self.pause_storm, switch.pfc.as_ref(), carried.as_deref());
+            idle::classes(ledger, switch, carried.as_deref());
             for key in self.topology.iter().flat_map(|topology| topology.idle_link_keys(graph)) {
                 ledger.warn(format!("topology.{key}: no link takes it: it changes nothing"));
             }
@@ -139,6 +140,7 @@ impl Draft {
         thresholds::check(ledger, switch, graph);
         checks::transports(ledger, switch, transports, workloads);
         checks::classes(ledger, switch);
+        idle::deadlocks(ledger, switch, stop, &self.record);
         idle::check(ledger, (host, switch, routing), graph, transports, workloads);
         routes::judge(ledger, (routing, host), (graph, labels), switch, transports);
         checks::datagrams(ledger, host, workloads);

@@ -4,9 +4,10 @@
 use super::by_rate;
 use super::checks::{Named, udp_source};
 use crate::spec::host::{GRO_TIMEOUT, TSO_SIZE, default_nic_buffer};
+use crate::spec::record::DEADLOCK_AFTER;
 use crate::spec::{
-    ClassSettings, HostSpec, HostStack, Marker, NicQueue, QueueDiscipline, RoutingSpec, SwitchSpec,
-    TransportKindName, WorkloadKind,
+    ClassSettings, HostSpec, HostStack, Marker, NicQueue, QueueDiscipline, RecordSpec, RoutingSpec, Stop,
+    SwitchSpec, TransportKindName, WorkloadKind,
 };
 use TransportKindName::{Rdma, Tcp, Udp};
 use pauseframe_schema::ledger::Ledger;
@@ -77,6 +78,7 @@ pub(super) fn check(
         ledger.warn("host.reaction: nothing reacts to datagrams: it changes nothing");
     }
     limits_of_lossy_queues(ledger, switch, transports, workloads);
+    priorities_of_cnps(ledger, switch, transports);
     refusing_and_silent(ledger, host, &kinds);
     queues(ledger, switch, transports, workloads);
     markers_of_lossless_classes(ledger, switch);
@@ -92,6 +94,44 @@ pub(super) fn check(
         let hint =
             "use per = \"flow\", or routing.kind = \"spray\", which spreads the packets of all transports";
         ledger.problem("routing.per", message, hint);
+    }
+}
+
+/// Without PFC no queue is paused, and none waits for another.
+pub(super) fn deadlocks(ledger: &mut Ledger, switch: &SwitchSpec, stop: &Stop, record: &RecordSpec) {
+    let changed = [
+        ("stop.on_deadlock", stop.on_deadlock.is_some()),
+        ("record.deadlock_after", record.deadlock_after != DEADLOCK_AFTER),
+    ];
+    for (key, _) in changed.iter().filter(|(_, is_changed)| *is_changed && switch.pfc.is_none()) {
+        ledger.warn(format!("{key}: no priority is lossless, so nothing deadlocks: it changes nothing"));
+    }
+}
+
+/// Warns of a class whose priorities nobody uses. Bytes that it reserves are missing in the pool nevertheless.
+pub(super) fn classes(ledger: &mut Ledger, switch: &SwitchSpec, carried: Option<&[Priority]>) {
+    let Some(carried) = carried else { return };
+    for (name, class) in &switch.classes {
+        let is_idle = !class.priorities.iter().any(|priority| carried.contains(priority));
+        if is_idle && class.reserved.is_none() {
+            ledger.warn(format!(
+                "switch.classes.{name}: nothing is sent in its priorities: it changes nothing"
+            ));
+        }
+    }
+}
+
+/// A DSCP gives a transport its priority; CNPs have their own keys.
+fn priorities_of_cnps(ledger: &mut Ledger, switch: &SwitchSpec, transports: &[Named]) {
+    for Named { path, spec, .. } in transports.iter().filter(|named| named.is_used) {
+        let Some(pairs) = spec.rdma().filter(|pairs| pairs.control.reacts_to_cnps()) else { continue };
+        let (dscp, own) = (pairs.cnp_dscp, pairs.cnp_priority);
+        let mut mapped = switch.priority_of_dscp.iter().filter(|[of_map, _]| *of_map == dscp);
+        if let Some([_, priority]) = mapped.find(|[_, priority]| Priority::new(*priority) != Some(own)) {
+            ledger.warn(format!(
+                "switch.priority_of_dscp: DSCP {dscp} has priority {priority}, and CNPs with this DSCP keep priority {own}: set {path}.rdma_cnp_priority"
+            ));
+        }
     }
 }
 

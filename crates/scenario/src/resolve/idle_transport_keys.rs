@@ -32,11 +32,29 @@ pub(super) fn check(ledger: &mut Ledger, transports: &[Named], workloads: &[Part
         if let Some(spec) = named.spec.rdma() {
             let written = keys_at(ledger, path);
             warn(ledger, path, &idle_keys_of_queue_pairs(spec, &written));
-            let changed = spec.pair.max_reads != QueuePairSettings::default().max_reads;
-            let key = ("rdma_max_rd_atomic", changed, !named.is_used || is_read(named, workloads));
-            warn(ledger, path, &[unused("no workload reads", &[key])]);
+            warn(ledger, path, &idle_keys_of_storage(named, spec, workloads));
         }
     }
+}
+
+/// Keys that act on READs alone, or on all messages but these.
+fn idle_keys_of_storage(named: &Named, spec: &RdmaSpec, workloads: &[Partial]) -> Vec<Idle> {
+    let (pair, plain) = (&spec.pair, QueuePairSettings::default());
+    let changed = pair.max_reads != plain.max_reads;
+    let reads = !named.is_used || shares_of_reads(named, workloads).any(|share| share > 0.0);
+    let sends = !named.is_used || shares_of_reads(named, workloads).any(|share| share < 1.0);
+    vec![
+        unused("no workload reads", &[("rdma_max_rd_atomic", changed, reads)]),
+        unused(
+            "workloads only read, and READs are neither sent nor acknowledged",
+            &[
+                ("rdma_send", pair.uses_send, sends),
+                ("rdma_window", spec.window != WindowKind::None, sends),
+                ("rdma_ack_as_cnp", pair.ack_as_cnp, sends),
+                ("rdma_ack_every", pair.ack_every != plain.ack_every, sends),
+            ],
+        ),
+    ]
 }
 
 fn warn(ledger: &mut Ledger, path: &str, idle: &[Idle]) {
@@ -50,11 +68,12 @@ fn unused(why: impl Into<String>, uses: &[Use]) -> Idle {
     (why.into(), idle.map(|(key, ..)| (*key).to_owned()).collect())
 }
 
-fn is_read(named: &Named, workloads: &[Partial]) -> bool {
-    workloads.iter().any(|workload| {
-        let is_storage_with_reads =
-            matches!(&workload.kind, Some(WorkloadKind::Storage(storage)) if storage.read_share > 0.0);
-        is_storage_with_reads && workload.transport == named.name
+/// The share of READs of each workload of a transport.
+fn shares_of_reads<'a>(named: &'a Named, workloads: &'a [Partial]) -> impl Iterator<Item = f64> + 'a {
+    let own = workloads.iter().filter(|workload| workload.transport == named.name);
+    own.map(|workload| match &workload.kind {
+        Some(WorkloadKind::Storage(storage)) => storage.read_share,
+        _ => 0.0,
     })
 }
 
@@ -82,6 +101,10 @@ fn idle_keys_of_tcp(tcp: &TcpSpec) -> Vec<Idle> {
         unused(
             "sack is on",
             &[("ecn_hides_loss", recovery.ecn_hides_loss, !config.sack || tcp.stack == "freebsd9")],
+        ),
+        unused(
+            "handshake is off",
+            &[("syn_retries", config.syn_retries != plain.syn_retries, config.handshake)],
         ),
         unused("rto_form is not \"freebsd\"", &[("rto_slop", !SLOPS.contains(&rto.slop), adds_slop)]),
         unused(
@@ -194,15 +217,26 @@ fn idle_keys_of_queue_pairs(spec: &RdmaSpec, written: &[String]) -> Vec<Idle> {
                 !has_window,
             )],
         ),
-        unused(
-            "messages are WRITEs (rdma_send is off)",
-            &[
-                ("rdma_rnr_timer", pair.rnr_timer != plain.rnr_timer, pair.uses_send),
-                ("rdma_rnr_retry", pair.rnr_retry != plain.rnr_retry, pair.uses_send),
-                ("rdma_repost_delay", pair.repost != plain.repost, pair.uses_send),
-            ],
-        ),
+        keys_of_receives(pair),
     ]
+}
+
+/// Keys of a receiver that runs out of posted receives.
+fn keys_of_receives(pair: &QueuePairSettings) -> Idle {
+    let (plain, has_receives) = (QueuePairSettings::default(), pair.receives.is_some());
+    let why = if pair.uses_send {
+        "receives are always posted (no rdma_receives)"
+    } else {
+        "messages are WRITEs (rdma_send is off)"
+    };
+    unused(
+        why,
+        &[
+            ("rdma_rnr_timer", pair.rnr_timer != plain.rnr_timer, has_receives),
+            ("rdma_rnr_retry", pair.rnr_retry != plain.rnr_retry, has_receives),
+            ("rdma_repost_delay", pair.repost != plain.repost, has_receives),
+        ],
+    )
 }
 
 fn is(spec: &RdmaSpec, control: ControlName) -> bool {

@@ -8,8 +8,9 @@
 use super::checks::Named;
 use super::dual_tor;
 use crate::spec::engines::VLAN_MAX;
-use crate::spec::{HostSpec, RoutingKind, RoutingSpec, SwitchSpec};
+use crate::spec::{HostSpec, HostStack, RoutingKind, RoutingSpec, SwitchSpec};
 use pauseframe_fabric::hash_index::HashIndex;
+use pauseframe_fabric::path_hash::{HashFunction, PathHashSettings};
 use pauseframe_routing::verify::{CycleArc, Options, Report, Tables, verify};
 use pauseframe_routing::{DependencyGraph, NextHops};
 use pauseframe_schema::ledger::Ledger;
@@ -34,6 +35,7 @@ pub(crate) fn judge(
     if routing.kind == RoutingKind::Ecmp && routing.hash.index.index == HashIndex::Resilient {
         warn_of_few_buckets(ledger, routing.hash.index.buckets, graph);
     }
+    warn_of_choice_without_paths(ledger, (routing, host), graph);
     let lossless = switch.pfc.as_ref().is_some_and(|pfc| {
         pfc.whole_link || transports.iter().any(|transport| transport.is_used && transport.spec.lossless)
     });
@@ -155,6 +157,24 @@ fn warn_of_ecmp(
             cycle.len(),
             cycle.first().map_or(String::new(), |first| first.describe(graph, labels))
         ));
+    }
+}
+
+/// Warns of keys about equal next hops where one switch joins hosts with one port each.
+fn warn_of_choice_without_paths(
+    ledger: &mut Ledger,
+    (routing, host): (&RoutingSpec, &HostSpec),
+    graph: &Topology,
+) {
+    let switches = graph.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
+    if host.stack != HostStack::Simulated || switches.count() > 1 || !graph.ports_of_hosts().is_empty() {
+        return;
+    }
+    let PathHashSettings { function, index, .. } = &routing.hash;
+    let changed = [("hash", *function != HashFunction::Ideal), ("index", index.index != HashIndex::Modulo)];
+    for (key, _) in changed.iter().filter(|(_, is_changed)| *is_changed) {
+        ledger
+            .warn(format!("routing.{key}: the one switch has one next hop to each host: it changes nothing"));
     }
 }
 

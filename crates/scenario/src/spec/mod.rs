@@ -12,7 +12,7 @@ pub(crate) mod host;
 pub(crate) mod lookup;
 mod planned;
 pub(crate) mod plugins;
-mod record;
+pub(crate) mod record;
 pub(crate) mod remember;
 pub(crate) mod routing;
 mod source;

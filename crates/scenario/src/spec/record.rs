@@ -7,6 +7,7 @@ use pauseframe_units::Span;
 use std::ops::RangeInclusive;
 
 const INTERVALS: RangeInclusive<Span> = Span::from_ns(1)..=Span::from_secs(3600);
+pub(crate) const DEADLOCK_AFTER: Span = Span::from_ms(1);
 const OFF: Absent = Absent::Off(Origin::Default);
 
 table! {
@@ -29,7 +30,7 @@ table! {
         /// Samples of the sockets and counters of hosts with a Linux kernel, or false
         kernel: Option<KernelRecordSpec> = switchable(OFF, "false", KernelRecordSpec::read);
         /// Look for deadlocks when a class has been paused for this long
-        deadlock_after: Span = or_in(Span::from_ms(1), INTERVALS);
+        deadlock_after: Span = or_in(DEADLOCK_AFTER, INTERVALS);
     }
     pub fn read(t);
 }
