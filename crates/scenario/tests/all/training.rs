@@ -440,12 +440,6 @@ fn keys_of_context_parallelism_and_checkpoints_are_refused_at_their_place() {
         ),
         (format!("{model}overlap_grad_reduce = true\ntp = 0"), "workload.0.tp: 0 is outside 1 to 1048576"),
         (
-            format!(
-                "{model}overlap_grad_reduce = true\npp = 2\nschedule = \"interleaved\"\nvirtual_stages = 2"
-            ),
-            "workload.0.overlap_grad_reduce: stages that interleave align their buckets, which is not modelled; remove it, or choose schedule = \"1f1b\" without as_simai",
-        ),
-        (
             "file = \"w.txt\"\noverlap_grad_reduce = true".to_owned(),
             "workload.0.overlap_grad_reduce: describes a model, but a file has the layers; remove it, or file",
         ),
