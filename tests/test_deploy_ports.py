@@ -9,11 +9,13 @@ import pauseframe as pf
 import pytest
 from pauseframe.deploy import DeployError, Settings
 from pauseframe.deploy.scenario import deploy_scenario
+from pauseframe.deploy.write import MARK
 from pauseframe.devices.read import read_fabric
 from pauseframe.imports.fabric import import_fabric
 from pauseframe.lint.design import read_design
 from pauseframe.lint.engine import lint
 from pauseframe.lint.yang import validate
+from pauseframe.scenario.text import resolve_text
 from test_deploy import models
 
 LEAVES = 'kind = "leaf_spine"\nleaves = 2\nspines = 1\nhosts_per_leaf = 1\nports_per_host = 2'
@@ -88,6 +90,58 @@ def test_lint_finds_nothing_and_the_choice_of_ports_comes_back(tmp_path, name):
     assert {key: back[key] for key in keys} == {key: wanted[key] for key in keys}
     for host in (tmp_path / "out" / "hosts").iterdir():
         assert subprocess.run(["sh", "-n", host / "setup.sh"], check=False).returncode == 0
+
+
+PEERED = f"{LEAVES}\npeer_links = 1"
+ONE = 'kind = "star"\nhosts = 2'
+
+
+def written(topology, choice, out, **overrides):
+    """The files of devices, and the keys that the deployment lists as unwritten."""
+    text = TEXT.format(topology=topology, choice=choice, keys="")
+    resolved = resolve_text(text, overrides=[(key.replace("_of_", "."), value) for key, value in overrides.items()])
+    summary = deploy_scenario(resolved, out, Settings())
+    files = {p: p.read_text() for p in out.rglob("*") if p.is_file() and p.parent != out}
+    return {str(p.relative_to(out)): text for p, text in files.items()}, {row["key"] for row in summary["unwritten"]}
+
+
+@pytest.mark.parametrize(
+    ("topology", "choice"),
+    [(LEAVES, "802.3ad"), (LEAVES, "rail"), (STAR, "active-backup"), (STAR, "least_loaded"), (ONE, "802.3ad")],
+)
+@pytest.mark.parametrize(
+    ("key", "value"), [("hash_policy", '"layer2"'), ("miimon", '"70 ms"'), ("lacp_rate", '"fast"')]
+)
+def test_a_key_of_bonds_is_listed_as_unwritten_where_it_changes_no_file(tmp_path, topology, choice, key, value):
+    before, _ = written(topology, choice, tmp_path / "before")
+    after, unwritten = written(topology, choice, tmp_path / "after", **{f"host_of_{key}": value})
+    assert (after == before) == (f"host.{key}" in unwritten)
+
+
+def test_a_choice_of_ports_is_no_bond_where_hosts_have_one_port(tmp_path):
+    _, unwritten = written(ONE, "least_loaded", tmp_path / "out")
+    assert "host.port_choice" in unwritten
+    summary = json.loads((tmp_path / "out" / MARK).read_text())
+    assert [row["why"] for row in summary["unwritten"] if row["key"] == "host.port_choice"] == [
+        "no host has several ports, so none has a bond"
+    ]
+
+
+def test_mlag_is_listed_as_unwritten_only_where_files_differ_from_it(tmp_path):
+    files, unwritten = written(PEERED, "802.3ad", tmp_path / "on", routing_of_mlag="true")
+    assert "MCLAG_DOMAIN" in files["switches/leaf0/underlay.json"]
+    assert "routing.mlag" not in unwritten
+    files, unwritten = written(PEERED, "802.3ad", tmp_path / "off", routing_of_mlag="false")
+    assert "MCLAG_DOMAIN" in files["switches/leaf0/underlay.json"]
+    assert "routing.mlag" in unwritten
+
+
+def test_a_mux_cable_is_refused_for_itself_and_not_for_lacp(tmp_path):
+    with pytest.raises(DeployError, match="deploy writes no mux cables") as refused:
+        written(LEAVES, "mux", tmp_path / "out")
+    assert "LACP" not in str(refused.value)
+    with pytest.raises(DeployError, match="speak LACP"):
+        written(STAR, "xor", tmp_path / "other")
 
 
 def test_each_port_or_bond_has_an_address_for_each_class(tmp_path):

@@ -81,9 +81,10 @@ def of(design: Design) -> Bond | None:
     if not several or choice == "rail":
         return None
     if choice not in MODES:
+        lacp = "it needs a static port channel, and port channels of SONiC speak LACP"
+        why = "deploy writes no mux cables" if choice == "mux" else lacp
         raise DeployError(
-            f'host.port_choice {choice}: port channels of SONiC speak LACP: set "802.3ad", or "rail" for an address '
-            "of each port"
+            f'host.port_choice {choice}: {why}; set "802.3ad" for a bond, or "rail" for an address of each port'
         )
     bond = Bond(
         MODES[choice], own["hash_policy"], round(1e3 * quantities.number(own["miimon"])), own["lacp_rate"] == "fast"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from pauseframe.deploy import marks, routed_hosts
+from pauseframe.deploy import bonds, marks, routed_hosts
 
 if TYPE_CHECKING:
     from pauseframe.deploy.design import Design
@@ -41,7 +41,7 @@ TABLES = {
 _WRITTEN = (
     r"topology\.(?!.*(rate|delay)_back$|scale_up\b).*",
     r"routing\.kind",
-    r"host\.(mtu|port_choice|hash_policy|miimon|lacp_rate)",
+    r"host\.mtu",
     r"switch\.priority_of_dscp.*",
     r"switch\.override.*",
     r"switch\.buffer\.(policy|size|alpha|reserved|egress_pool)",
@@ -55,7 +55,6 @@ _WRITTEN = (
 _REASONS = {
     r"topology\.scale_up.*": "links between the GPUs of a server are no part of the network",
     r"topology\..*_back": "both ends of a link have one speed and one cable",
-    r"routing\.mlag": "no MCLAG domain is written: peer links are ordinary links here",
     r"routing\..*": "the hash and the convergence of switches are those of their chip and of BGP",
     r"host\..*": _NIC,
     r"switch\.pfc\.xon": "written as xon_offset if switch.pfc.xoff is set as well; else two frames, as by default",
@@ -70,6 +69,8 @@ _CHOICES = {
     "queue_affinity": "written as a bond of mode 802.3ad; how queue pairs take its ports is a setting of the card",
     "least_loaded": "written as a bond of mode balance-tlb, whose load is that of the last 10 s",
 }
+_OF_BONDS = ("host.port_choice", "host.hash_policy", "host.miimon", "host.lacp_rate")
+_MLAG_ANYWAY = "an MCLAG domain is written, because the ports of a bond are at two switches"
 _TCP = ("congestion_control", "rto_min", "initial_window", "delayed_ack_segments")
 """Keys of TCP that routes have."""
 _RDMA = ("rdma_control", "rdma_cnp_interval", "rdma_cnp_priority", "rdma_cnp_dscp")
@@ -101,25 +102,35 @@ def _reason(path: str, classes: dict[str, TrafficClass], design: Design) -> str 
     """The reason why a key is not written; None if it is."""
     if path == "routing.kind" and design.scenario["routing"]["kind"] != "ecmp":
         return "switches hash flows to equal paths (ECMP)"
-    if path in {"host.tso", "host.gro", "host.port_choice"}:
-        return _of_host(path[5:], design.scenario["host"][path[5:]])
+    if path in {"host.tso", "host.gro"}:
+        value = design.scenario["host"][path[5:]]
+        return None if value else "off is the simulator's default, no advice for a NIC"
+    if path in {"routing.mlag", *_OF_BONDS}:
+        return _of_bonds(path, design)
     owner, _, key = path.rpartition(".")
     if path.startswith("transport"):
         own = next(one for name, one in classes.items() if owner == name or owner.startswith(f"{name}."))
         return _of_transport(own, path.removeprefix(f"{own.path}."), key)
-    if path == "switch.pfc.xon" and "xoff" in design.switch["pfc"]:
-        return None
-    if any(re.fullmatch(pattern, path) for pattern in _WRITTEN):
+    is_written = any(re.fullmatch(pattern, path) for pattern in _WRITTEN)
+    if is_written or (path == "switch.pfc.xon" and "xoff" in design.switch["pfc"]):
         return None
     return next(
         (why for pattern, why in _REASONS.items() if re.fullmatch(pattern, path)), "devices have no such setting"
     )
 
 
-def _of_host(key: str, value: object) -> str | None:
-    if key == "port_choice":
-        return _CHOICES.get(str(value))
-    return None if value else "off is the simulator's default, no advice for a NIC"
+def _of_bonds(path: str, design: Design) -> str | None:
+    """The reason why a key of hosts with several ports, or of their switches, is not written."""
+    bond, choice = bonds.of(design), design.scenario["host"]["port_choice"]
+    if path == "routing.mlag":
+        return _MLAG_ANYWAY if bonds.pairs(design) and not design.scenario["routing"]["mlag"] else None
+    if all(len(ports) == 1 for ports in design.machines.values()):
+        return "no host has several ports, so none has a bond"
+    if path == "host.port_choice":
+        return _CHOICES.get(choice)
+    if bond is None:
+        return "each port has its own address, so no host has a bond"
+    return None if bond.lacp or path == "host.miimon" else f"a bond of mode {bond.mode} is written without it"
 
 
 def _idle(path: str, classes: dict[str, TrafficClass]) -> str:
