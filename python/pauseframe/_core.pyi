@@ -287,7 +287,8 @@ class Topology:
     def family(text: str) -> Topology:
         """Generates a topology of a family with parameters, such as "fat_tree:k=6"; `families()` lists the families."""
     @staticmethod
-    def of_scenario(scenario: Resolved) -> Topology: ...
+    def of_scenario(scenario: Resolved) -> Topology:
+        """The topology of a scenario, with one node for each host."""
     @property
     def notes(self) -> list[str]:
         """Notes about data that the reader assumed or left out."""

@@ -90,7 +90,9 @@ impl Topology {
 
     #[staticmethod]
     fn of_scenario(scenario: &Resolved) -> Topology {
-        Topology::of_graph(Arc::clone(scenario.inner.topology()))
+        let labels = scenario.inner.scenario.topology.kind.labels();
+        let (graph, labels) = labels.join_hosts(scenario.inner.topology());
+        Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes: Vec::new() }
     }
 
     #[getter]
@@ -129,8 +131,8 @@ impl Topology {
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let graph = Arc::clone(&self.graph);
-        let statistics = compute_or_stop(py, None, move |_| Statistics::of(&graph))?;
+        let (graph, labels) = (Arc::clone(&self.graph), Arc::clone(&self.labels));
+        let statistics = compute_or_stop(py, None, move |_| Statistics::of_labelled(&graph, &labels))?;
         plain(py, &statistics)
     }
 

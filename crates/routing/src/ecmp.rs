@@ -80,7 +80,7 @@ impl NextHops {
             graph.distances(*to, &mut distance, &mut queue);
             let apart = edges.iter().position(|from| distance[*from as usize] == u32::MAX);
             // Ports of one host may lie in planes without a link between them.
-            if let Some(from) = apart.filter(|_| intact.is_none() && !has_further_ports(topology)) {
+            if let Some(from) = apart.filter(|_| intact.is_none() && !topology.has_port_nodes()) {
                 return Err(unreachable(topology, &graph, from as u32, row as u32));
             }
             for at in 0..switches as u32 {
@@ -196,10 +196,6 @@ impl NextHops {
             at = topology.peer(port);
         }
     }
-}
-
-fn has_further_ports(topology: &Topology) -> bool {
-    topology.nodes().iter().any(|node| node.port_of.is_some())
 }
 
 fn downlinks(graph: &SwitchGraph, topology: &Topology) -> Vec<PortId> {

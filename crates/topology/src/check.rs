@@ -3,8 +3,10 @@
 //! The rules are those of the simulator: a host never forwards, whatever its number of ports. A fabric may also
 //! consist of two hosts linked back to back.
 
+use crate::interchange::Labels;
 use crate::{NodeKind, Topology};
 use pauseframe_units::{Id, IndexVec, NodeId};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
@@ -82,8 +84,10 @@ pub enum TopologyError {
     },
 }
 
-/// Returns all mistakes in `topology`; the list is empty if the topology can be simulated.
+/// Returns all mistakes in `topology`; the list is empty if the topology can be simulated. Nodes of ports count as
+/// their host.
 pub fn check(topology: &Topology) -> Vec<TopologyError> {
+    let topology = &*joined(topology);
     let mut errors = duplicate_names(topology);
     if topology.hosts().next().is_none() {
         errors.push(TopologyError::NoHosts { nodes: topology.nodes().len() });
@@ -93,6 +97,15 @@ pub fn check(topology: &Topology) -> Vec<TopologyError> {
     let apart = parts(topology);
     errors.extend(if apart.is_empty() { only_through_hosts(topology).into_iter().collect() } else { apart });
     errors
+}
+
+/// The graph with one node for each host.
+pub(crate) fn joined(topology: &Topology) -> Cow<'_, Topology> {
+    if topology.has_port_nodes() {
+        Cow::Owned(Labels::default().join_hosts(topology).0)
+    } else {
+        Cow::Borrowed(topology)
+    }
 }
 
 fn name(topology: &Topology, node: NodeId) -> String {

@@ -139,6 +139,11 @@ impl Topology {
         self.of_kind(NodeKind::Host)
     }
 
+    /// True if nodes stand for further ports of hosts ([`PortOfHost`]).
+    pub fn has_port_nodes(&self) -> bool {
+        self.nodes.iter().any(|node| node.port_of.is_some())
+    }
+
     /// The host that a node stands for: that of a further port, else the node itself.
     pub fn host_of(&self, node: NodeId) -> NodeId {
         self.nodes[node].port_of.map_or(node, |port| port.host)

@@ -4,14 +4,15 @@
 //! the smallest cut is NP-hard; the local search used here (Fiduccia and Mattheyses, DAC 1982, with a few
 //! starts) gives an upper bound, which is exact for common trees and rings.
 
+use crate::check::joined;
 use crate::interchange::Labels;
-use crate::{SwitchGraph, Topology, check};
-use pauseframe_units::PortId;
+use crate::{NodeKind, SwitchGraph, Topology};
+use pauseframe_units::{NodeId, PortId};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::Serialize;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Number of random starts of the search for a narrow cut, besides the starts that grow a part from one
 /// switch.
@@ -39,7 +40,7 @@ pub struct Statistics {
     /// Number of links between switches on the longest of all shortest paths between hosts; null if a pair of
     /// hosts has no path.
     pub diameter: Option<u32>,
-    /// Mean distance over all pairs of different hosts; null if a pair has no path.
+    /// Mean distance over all pairs of different hosts, of their nearest ports; null if a pair has no path.
     pub distance_mean: Option<f64>,
     /// The narrowest bisection found; null if fewer than two switches have hosts.
     pub bisection: Option<Bisection>,
@@ -69,55 +70,72 @@ pub struct Bisection {
 
 impl Statistics {
     /// Computes the statistics of `topology`. For a graph that routing cannot handle (a host wired to hosts), only
-    /// counts and problems are set; where hosts have several ports, distances are those between ports, and the
-    /// bisection is not computed.
+    /// counts and problems are set. The bisection is not computed where hosts have several ports.
     pub fn of(topology: &Topology) -> Statistics {
+        Statistics::of_labelled(topology, &Labels::default())
+    }
+
+    /// The same, with the problems that `labels` add.
+    pub fn of_labelled(topology: &Topology, labels: &Labels) -> Statistics {
+        let problems = labels.problems(topology);
+        let topology = &*joined(topology);
         let mut rates: BTreeMap<u64, usize> = BTreeMap::new();
         for channel in topology.links().iter().flat_map(|link| link.channels) {
             *rates.entry(channel.rate.0).or_default() += 1;
         }
         let switch_degrees = topology.switches().map(|switch| topology.nodes()[switch].ports.len());
-        let switches = topology.switches().count();
+        let is_host = |node: &NodeId| topology.nodes()[*node].kind == NodeKind::Host;
+        let host_links = topology.links().iter().filter(|link| link.ends.iter().any(is_host)).count();
         let mut statistics = Statistics {
             hosts: topology.hosts().count(),
-            switches,
-            fabric_links: 0,
-            host_links: topology.host_ports().map(|host| topology.nodes()[host].ports.len()).sum(),
+            switches: topology.switches().count(),
+            fabric_links: topology.links().len() - host_links,
+            host_links,
             rates: rates.into_iter().rev().map(|(bps, channels)| Rate { bps, channels }).collect(),
             switch_ports: range(switch_degrees),
             hosts_per_switch: None,
             diameter: None,
             distance_mean: None,
             bisection: None,
-            problems: check(topology).iter().map(ToString::to_string).collect(),
+            problems,
         };
-        statistics.fabric_links = topology.links().len().saturating_sub(statistics.host_links);
         let Ok((split, _)) = Labels::default().split_hosts(topology) else { return statistics };
         if let Ok(graph) = SwitchGraph::new(&split) {
-            statistics.add_distances(&graph);
-            let has_single_ports = split.nodes().len() == topology.nodes().len();
-            statistics.bisection = if has_single_ports { bisection(topology, &graph) } else { None };
+            statistics.add_distances(&split, &graph);
+            statistics.bisection = if split.has_port_nodes() { None } else { bisection(topology, &graph) };
         }
         statistics
     }
 
-    fn add_distances(&mut self, graph: &SwitchGraph) {
-        let hosts = |switch: u32| graph.hosts(switch).len();
-        self.hosts_per_switch = range(graph.attachments().iter().map(|switch| hosts(*switch)));
+    /// Distances between hosts: the shortest between any of their ports. `split` has a node for each port.
+    fn add_distances(&mut self, split: &Topology, graph: &SwitchGraph) {
+        let switch_at = |port: &NodeId| graph.attachment(*port);
+        let several = split.ports_of_hosts();
+        // Hosts at the same switches are alike.
+        let mut homes: BTreeMap<BTreeSet<u32>, usize> = BTreeMap::new();
+        let mut hosts_at: BTreeMap<u32, usize> = BTreeMap::new();
+        for host in split.hosts() {
+            let ports = several.get(&host).map_or_else(|| vec![host], Clone::clone);
+            let switches: BTreeSet<u32> = ports.iter().filter_map(switch_at).collect();
+            switches.iter().for_each(|switch| *hosts_at.entry(*switch).or_default() += 1);
+            *homes.entry(switches).or_default() += 1;
+        }
+        self.hosts_per_switch = range(hosts_at.into_values());
         let (mut distance, mut order) = (vec![0; graph.len()], Vec::new());
         let (mut longest, mut sum, mut pairs) = (0, 0_u64, 0_u64);
-        for from in graph.attachments() {
-            graph.distances(*from, &mut distance, &mut order);
-            for to in graph.attachments() {
-                let links = distance[*to as usize];
+        for (from, senders) in &homes {
+            let switches: Vec<u32> = from.iter().copied().collect();
+            graph.distances_to_any(&switches, &mut distance, &mut order);
+            for (to, receivers) in &homes {
+                let links = to.iter().map(|switch| distance[*switch as usize]).min().unwrap_or(u32::MAX);
                 if links == u32::MAX {
                     return;
                 }
-                let all = (hosts(*from) * (hosts(*to) - usize::from(from == to))) as u64;
+                let all = (senders * (receivers - usize::from(from == to))) as u64;
                 (sum, pairs, longest) = (sum + all * u64::from(links), pairs + all, longest.max(links));
             }
         }
-        self.diameter = (!graph.attachments().is_empty()).then_some(longest);
+        self.diameter = (!homes.is_empty()).then_some(longest);
         self.distance_mean = (pairs > 0).then(|| sum as f64 / pairs as f64);
     }
 }

@@ -299,7 +299,7 @@ def flow(
     scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
     routes: Routes | None = None
     if tables is not None:
-        routes = pf.read_routes(str(tables), pf.Topology.of_scenario(scenario))
+        routes = pf.read_routes(str(tables), pf.Topology.of_scenario(scenario).with_single_ports())
     given = {"demand": demand, "bound": gap if bound else None, "tables": tables, "choice": choice, "slack": slack}
     text = routes.write("csv") if routes is not None else ""
     key = run_key(scenario.toml, scenario.seed, FLOW_LEVEL, text, *map(str, given.values()))

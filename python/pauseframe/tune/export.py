@@ -74,7 +74,7 @@ def _export(
     if target == "sonic" and facts.values["routing.kind"].strip('"') in ROUTED:
         return _export_scenario(tuning, resolved, out, inventory)
     settings, notes = _settings(facts, target, set(recommended))
-    topology = _core.Topology.of_scenario(resolved)
+    topology = _core.Topology.of_scenario(resolved).with_single_ports()
     with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
         plan = Path(folder) / "plan"
         write_plan(plan_routes(topology, "up_down", vlans=VLANS, first_vlan=100), topology, plan)

@@ -5,7 +5,7 @@ use super::builder::{Around, Builder, Lane, Rewrite, Row, Sender};
 use super::by_name::{around_rows, for_each_row, port_names};
 use crate::verify::Tables;
 use pauseframe_topology::Topology;
-use pauseframe_topology::interchange::{Flaw, Labels, did_you_mean};
+use pauseframe_topology::interchange::{Address, Flaw, Labels, did_you_mean};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -122,7 +122,7 @@ pub(super) fn read_addresses(text: &str, topology: &Topology, labels: &mut Label
         let names: Vec<_> = topology.nodes().iter().map(|node| node.name.clone()).collect();
         let missing = || format!("{name:?} is not in the topology{}", did_you_mean(name, names.iter()));
         let node = topology.find(name).ok_or_else(|| Flaw::line(line, missing()))?;
-        labels.add_address(address, node, 0);
+        labels.add_address(address, Address { node, port: None, path: 0 });
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ pub(super) fn read(
             let Some((lid, port, comment)) = columns(rest) else {
                 return Err(flaw(format!("a row looks like 0x0011 003 : (...), not {text:?}")));
             };
-            let Address { node, path } = find_destination(lid, comment, builder).map_err(flaw)?;
+            let Address { node, path, .. } = find_destination(lid, comment, builder).map_err(flaw)?;
             if builder.kind(node) == NodeKind::Switch {
                 to_switches += 1;
                 continue;
@@ -151,7 +151,7 @@ fn find_destination(lid: u16, comment: &str, builder: &Builder<'_>) -> Result<Ad
     match description(comment) {
         Some(name) => {
             let node = builder.node(name).map_err(|error| format!("{what}, and {error}"))?;
-            Ok(Address { node, path: 0 })
+            Ok(Address { node, port: None, path: 0 })
         }
         None => Err(format!("{what}: take the topology from ibnetdiscover of the same fabric")),
     }

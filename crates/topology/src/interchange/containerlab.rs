@@ -11,7 +11,7 @@
 use super::attributes::{Attributes, channels, kind_name, of_channels, of_frame_error, read_frame_error};
 use super::draft::{Draft, number};
 use super::guard::{DEPTH_MAX, check_name};
-use super::{Defaults, Flaw, Import, Labels};
+use super::{Address, Defaults, Flaw, Import, Labels};
 use crate::{NodeKind, Topology};
 use pauseframe_units::{PortId, counted};
 use saphyr::{MarkedYaml, YamlData, YamlLoader};
@@ -261,12 +261,13 @@ fn add_link(draft: &mut Draft, link: &LinkEntry) -> Result<(), String> {
     let id = draft.link(nodes, channels(&link.labels)?);
     read_frame_error(draft, id, &link.labels)?;
     for (end, entry) in link.ends.iter().enumerate() {
+        let port = PortId::of_link(id, end);
         if !entry.interface.is_empty() {
-            draft.name_port(PortId::of_link(id, end), &entry.interface)?;
+            draft.name_port(port, &entry.interface)?;
         }
         if let Some(mac) = &entry.mac {
             check_name(mac)?;
-            draft.labels.add_address(mac, nodes[end], 0);
+            draft.labels.add_address(mac, Address { node: nodes[end], port: Some(port), path: 0 });
         }
     }
     Ok(())
@@ -288,15 +289,16 @@ pub(super) fn write(topology: &Topology, labels: &Labels) -> String {
         }
     }
     text += "  links:\n";
-    let macs: BTreeMap<_, _> =
-        labels.addresses().filter(|(text, _)| text.contains(':')).map(|(text, at)| (at.node, text)).collect();
+    let macs = labels.addresses().filter(|(text, _)| text.contains(':'));
+    let macs: BTreeMap<PortId, &str> = macs.filter_map(|(text, at)| Some((at.port?, text))).collect();
     for (id, link) in topology.links().iter_enumerated() {
         text += "    - type: veth\n      endpoints:\n";
         for (end, node) in link.ends.into_iter().enumerate() {
-            let interface = labels.port_or_default(topology, PortId::of_link(id, end));
+            let port = PortId::of_link(id, end);
+            let interface = labels.port_or_default(topology, port);
             let _ = writeln!(text, "        - node: {}", quoted(&topology.nodes()[node].name));
             let _ = writeln!(text, "          interface: {}", quoted(&interface));
-            if let Some(mac) = macs.get(&node).filter(|_| topology.nodes()[node].ports.len() == 1) {
+            if let Some(mac) = macs.get(&port) {
                 let _ = writeln!(text, "          mac: {}", quoted(mac));
             }
         }

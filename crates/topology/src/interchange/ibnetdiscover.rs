@@ -13,7 +13,7 @@
 
 use super::draft::{Draft, Partial, number};
 use super::guard::shown;
-use super::{Defaults, Flaw, Import};
+use super::{Address, Defaults, Flaw, Import};
 use crate::NodeKind;
 use pauseframe_units::{BitRate, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -218,7 +218,7 @@ fn rate(text: &str) -> Option<BitRate> {
 fn add_addresses(draft: &mut Draft, block: &Block<'_>, ports: &[&PortLine<'_>], node: NodeId) {
     let mut guid = |text: &str| {
         if let Ok(guid) = u64::from_str_radix(text.trim_start_matches("0x"), 16) {
-            draft.labels.add_address(&format!("guid 0x{guid:016x}"), node, 0);
+            draft.labels.add_address(&format!("guid 0x{guid:016x}"), Address { node, port: None, path: 0 });
         }
     };
     guid(block.id.split_once('-').map_or("", |(_, guid)| guid));
@@ -226,7 +226,8 @@ fn add_addresses(draft: &mut Draft, block: &Block<'_>, ports: &[&PortLine<'_>], 
     let own = block.lid.filter(|_| block.kind == NodeKind::Switch).map(|lid| (lid, 0));
     for (lid, lmc) in ports.iter().filter_map(|port| port.lid).chain(own) {
         for path in 0..1_u16 << lmc.min(7) {
-            draft.labels.add_address(&format!("lid {}", lid.saturating_add(path)), node, path);
+            let text = format!("lid {}", lid.saturating_add(path));
+            draft.labels.add_address(&text, Address { node, port: None, path });
         }
     }
 }

@@ -4,9 +4,9 @@
 //! A [`Topology`] identifies ports by number only. Forwarding tables of real switches use the switches' own
 //! port names, so an import keeps those names beside the graph.
 
-use crate::check::wired_hosts;
+use crate::check::{check, wired_hosts};
 use crate::{NodeKind, PortOfHost, Topology};
-use pauseframe_units::{LinkId, NodeId, PortId};
+use pauseframe_units::{IndexVec, LinkId, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of ports, addresses of nodes, errors of links, and switches inside of servers.
@@ -23,6 +23,8 @@ pub struct Labels {
 pub struct Address {
     /// The node with this address.
     pub node: NodeId,
+    /// The port with this address, if it is the address of a port.
+    pub port: Option<PortId>,
     /// Index among several addresses of the same port: with an InfiniBand LMC above 0 a host has 2^LMC LIDs,
     /// and the sender selects the route by selecting a LID. 0 if the port has one address.
     pub path: u16,
@@ -66,9 +68,9 @@ impl Labels {
     /// keep their names, including default names.
     pub fn without_links(&self, topology: &Topology, failed: &[LinkId]) -> (Topology, Labels) {
         let (mut graph, mut labels) = (topology.without_all_links(), Labels::default());
-        labels.addresses.clone_from(&self.addresses);
         labels.scale_up.clone_from(&self.scale_up);
         let failed: BTreeSet<LinkId> = failed.iter().copied().collect();
+        let mut kept_ports: BTreeMap<PortId, PortId> = BTreeMap::new();
         let loses =
             |node: NodeId| topology.nodes()[node].ports.iter().any(|port| failed.contains(&port.link()));
         for (id, link) in topology.links().iter_enumerated().filter(|(id, _)| !failed.contains(id)) {
@@ -76,13 +78,41 @@ impl Labels {
             labels.frame_errors.extend(self.frame_errors.get(&id).map(|ratio| (kept, *ratio)));
             for (end, node) in link.ends.into_iter().enumerate() {
                 let port = PortId::of_link(id, end);
+                kept_ports.insert(port, PortId::of_link(kept, end));
                 let by_position = || loses(node).then(|| self.port_or_default(topology, port));
                 if let Some(name) = self.port(port).map(str::to_owned).or_else(by_position) {
                     labels.name_port(PortId::of_link(kept, end), name);
                 }
             }
         }
+        for (text, address) in self.addresses() {
+            let port = address.port.and_then(|port| kept_ports.get(&port).copied());
+            let node = &topology.nodes()[address.node];
+            // The address of a failed port does not move to another port of its host.
+            let has_others = node.kind == NodeKind::Host && node.ports.len() > 1;
+            if port.is_some() || address.port.is_none() || !has_others {
+                labels.addresses.insert(text.to_owned(), Address { port, ..address });
+            }
+        }
         (graph, labels)
+    }
+
+    /// The reasons why `topology` cannot be simulated, for messages; empty if it can.
+    pub fn problems(&self, topology: &Topology) -> Vec<String> {
+        match self.inside_servers(topology) {
+            Some(problem) => vec![problem],
+            None => check(topology).iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn inside_servers(&self, topology: &Topology) -> Option<String> {
+        let first = self.scale_up.first()?;
+        Some(format!(
+            "{} NVSwitches, such as {:?}: the network inside of servers is not simulated; remove the NVSwitches \
+             and their links",
+            self.scale_up.len(),
+            topology.nodes()[*first].name
+        ))
     }
 
     /// Makes each further port of a host a separate node ([`PortOfHost`]); returns the graph and
@@ -93,13 +123,8 @@ impl Labels {
     /// # Errors
     /// If the topology has switches inside of servers, or a host with several links has one to another host.
     pub fn split_hosts(&self, topology: &Topology) -> Result<(Topology, Labels), String> {
-        if let Some(first) = self.scale_up.first() {
-            return Err(format!(
-                "{} NVSwitches, such as {:?}: the network inside of servers is not simulated; remove the NVSwitches \
-                 and their links",
-                self.scale_up.len(),
-                topology.nodes()[*first].name
-            ));
+        if let Some(problem) = self.inside_servers(topology) {
+            return Err(problem);
         }
         if let Some(error) = wired_hosts(topology) {
             return Err(error.to_string());
@@ -140,9 +165,51 @@ impl Labels {
         }
         topology.named_ports().for_each(|(port, name)| graph.name_port(port, name));
         for (text, address) in self.addresses() {
-            labels.add_address(text, nodes[address.node.0 as usize][0], address.path);
+            let node = address.port.map_or(nodes[address.node.0 as usize][0], part);
+            labels.addresses.insert(text.to_owned(), Address { node, ..address });
         }
         Ok((graph, labels))
+    }
+
+    /// The opposite of [`Labels::split_hosts`]: the nodes of a host's ports become one node. Links and ports keep
+    /// their ids, and ports the names that their nodes give them.
+    pub fn join_hosts(&self, topology: &Topology) -> (Topology, Labels) {
+        let mut graph = Topology::new();
+        let mut nodes: IndexVec<NodeId, NodeId> = IndexVec::new();
+        for node in topology.nodes() {
+            let joined = node.port_of.map(|port| nodes[port.host]);
+            let new = || graph.add_node(node.name.clone(), node.kind, node.level);
+            nodes.push(joined.unwrap_or_else(new));
+        }
+        for link in topology.links() {
+            let [a, b] = link.ends.map(|end| nodes[end]);
+            graph.add_asymmetric_link(a, b, link.channels);
+        }
+        topology.named_ports().for_each(|(port, name)| graph.name_port(port, name));
+        let mut labels = Labels { addresses: BTreeMap::new(), ..self.clone() };
+        labels.scale_up = self.scale_up.iter().map(|switch| nodes[*switch]).collect();
+        for port in topology.host_ports().flat_map(|host| &topology.nodes()[host].ports) {
+            let name = self.name_by_node(topology, *port);
+            if name != labels.port_or_default(&graph, *port) {
+                labels.name_port(*port, name);
+            }
+        }
+        for (text, address) in self.addresses() {
+            let own = topology.nodes()[address.node].ports.first().copied();
+            let is_port = topology.nodes()[address.node].port_of.is_some();
+            let port = address.port.or(own.filter(|_| is_port));
+            labels.addresses.insert(text.to_owned(), Address { node: nodes[address.node], port, ..address });
+        }
+        (graph, labels)
+    }
+
+    /// The name of a host's port: its label, else what its node adds to the host's name ("eth2" of "h1.eth2").
+    fn name_by_node(&self, topology: &Topology, port: PortId) -> String {
+        let node = &topology.nodes()[topology.owner(port)];
+        let host = &topology.nodes()[topology.host_of(topology.owner(port))].name;
+        let own = node.name.strip_prefix(host.as_str()).and_then(|rest| rest.strip_prefix('.'));
+        let name = self.port(port).or(own).map(str::to_owned);
+        name.unwrap_or_else(|| self.port_or_default(topology, port))
     }
 
     /// Sets the probability that a frame on `link` is damaged, in either direction.
@@ -165,9 +232,9 @@ impl Labels {
         self.scale_up.insert(switch);
     }
 
-    /// Gives `node` a further address. Addresses are case-insensitive.
-    pub fn add_address(&mut self, address: &str, node: NodeId, path: u16) {
-        self.addresses.insert(address.to_ascii_lowercase(), Address { node, path });
+    /// Gives a node or one of its ports a further address. Addresses are case-insensitive.
+    pub fn add_address(&mut self, text: &str, address: Address) {
+        self.addresses.insert(text.to_ascii_lowercase(), address);
     }
 
     /// Looks up an address.

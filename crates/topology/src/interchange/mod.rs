@@ -232,12 +232,14 @@ pub fn write_labelled(
     labels: &Labels,
     format: Format,
 ) -> Result<String, InterchangeError> {
+    // Only the attributes of GraphML and JSON can say that a node is a port of a host.
+    let (joined, of_joined) = &labels.join_hosts(topology);
     let written = writable_names(topology).and_then(|()| match format {
         Format::GraphMl => graphml::write(topology, labels),
         Format::NodeLink => Ok(node_link::write(topology, labels)),
-        Format::Hpcc => hpcc::write(topology, labels),
-        Format::Htsim => htsim_write::write(topology),
-        Format::Containerlab => Ok(containerlab::write(topology, labels)),
+        Format::Hpcc => hpcc::write(joined, of_joined),
+        Format::Htsim => htsim_write::write(joined),
+        Format::Containerlab => Ok(containerlab::write(joined, of_joined)),
         Format::IbNetDiscover => Err(Flaw::of_file("this format can be read only: use graphml or node-link")),
     });
     written.map_err(|flaw| flaw.in_file(&format.to_string()))

@@ -320,6 +320,19 @@ fn what_ibnetdiscover_does_not_print_is_an_error_with_its_line() {
     assert!(error.starts_with("ibnetdiscover, line 1: this port belongs to no node"), "{error}");
 }
 
+#[test]
+fn a_mac_address_belongs_to_its_port_in_containerlab() {
+    let text = "topology:\n  nodes:\n    h: {kind: linux, labels: {pauseframe-kind: host}}\n    l1: {kind: ceos}\n  links:\n    - endpoints:\n        - {node: h, \
+                interface: eth1, mac: \"02:00:00:00:00:01\"}\n        - {node: l1, interface: e1}\n    - endpoints:\n        - \
+                {node: h, interface: eth2, mac: \"02:00:00:00:00:02\"}\n        - {node: l1, interface: e2}\n";
+    let Import { topology, labels, .. } = read(text, Format::Containerlab, DEFAULTS).unwrap();
+    let (split, of_split) = labels.split_hosts(&topology).unwrap();
+    assert_eq!(split.nodes()[of_split.address("02:00:00:00:00:02").unwrap().node].name, "h.eth2");
+    let written = write_labelled(&split, &of_split, Format::Containerlab).unwrap();
+    let again = read(&written, Format::Containerlab, DEFAULTS).unwrap();
+    assert_eq!((again.topology, again.labels), (topology, labels));
+}
+
 /// containerlab writes this file into the folder of a lab: since 0.73 with "endpoints", before 0.73 without.
 #[test]
 fn the_export_of_containerlab_is_read() {

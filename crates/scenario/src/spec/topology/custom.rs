@@ -6,7 +6,7 @@ use pauseframe_schema::table;
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{BitRate, NodeId, PortId, Span};
+use pauseframe_units::{BitRate, Id, LinkId, NodeId, PortId, Span};
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {
@@ -112,6 +112,16 @@ impl Graph for Custom {
             }
         }
         // Without its misspelt links a graph would seem disconnected.
-        if flaws.is_empty() { sound(&topology, &Labels::default()) } else { Err(flaws) }
+        if flaws.is_empty() { sound(&topology, &self.labels()) } else { Err(flaws) }
+    }
+
+    fn labels(&self) -> Labels {
+        let mut labels = Labels::default();
+        for (id, link) in self.links.iter().enumerate() {
+            for (end, name) in link.ports.iter().flatten().enumerate() {
+                labels.name_port(PortId::of_link(LinkId::from_index(id), end), name);
+            }
+        }
+        labels
     }
 }

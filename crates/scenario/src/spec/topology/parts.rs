@@ -3,7 +3,7 @@
 use pauseframe_schema::table;
 use pauseframe_topology::generate::GenerateError;
 use pauseframe_topology::interchange::Labels;
-use pauseframe_topology::{Channel, Topology, check};
+use pauseframe_topology::{Channel, Topology};
 use pauseframe_units::{BitRate, Span};
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -85,7 +85,7 @@ const FLAWS_MAX: usize = 8;
 
 /// The graph with a node for each port of its hosts, unless hosts have no link, it is disconnected, or rates and delays are implausible.
 pub(crate) fn sound(topology: &Topology, labels: &Labels) -> Result<Topology, Vec<Flaw>> {
-    let mut errors: Vec<String> = check(topology).iter().map(ToString::to_string).collect();
+    let mut errors = labels.problems(topology);
     errors.extend(implausible_channels(topology));
     if errors.is_empty() {
         let split = labels.split_hosts(topology).map(|(topology, _)| topology);

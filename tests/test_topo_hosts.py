@@ -1,0 +1,105 @@
+"""Files and figures of fabrics whose hosts have several ports count hosts, whatever wrote or read the file."""
+
+from pathlib import Path
+
+import pauseframe as pf
+import pytest
+from test_fabrics import cli
+
+FAMILY = "leaf_spine:leaves=2,spines=2,hosts_per_leaf=2"
+TABLE = 'kind = "leaf_spine"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n'
+PORTS = """kind = "custom"
+hosts = ["a", "b"]
+switches = ["s", "t"]
+link = { rate = "40 Gbps" }
+links = [
+  { ends = ["a", "s"], ports = ["nic1", "Ethernet0"] }, { ends = ["a", "t"], ports = ["nic2", "Ethernet0"] },
+  { ends = ["b", "t"], ports = ["nic1", "Ethernet4"] }, { ends = ["s", "b"], ports = ["Ethernet4", "nic2"] },
+  { ends = ["s", "t"], rate = "100 Gbps", delay = "3 us", ports = ["Ethernet8", "Ethernet8"] },
+]
+"""
+REST = '\n[transport]\npreset = "roce_dcqcn"\n\n[workload]\nkind = "permutation"\nsize = "10 KB"\n'
+SCENARIOS = {
+    "dual": TABLE + "ports_per_host = 2",
+    "planes": TABLE + "planes = 2",
+    "mlag": TABLE + "ports_per_host = 2\npeer_links = 2",
+    "star": 'kind = "star"\nhosts = 3\nports_per_host = 2',
+    "custom": PORTS,
+}
+FORMATS = {"graphml": "graphml", "node-link": "json", "hpcc": "txt", "containerlab": "clab.yml"}
+
+
+def scenario(folder: Path, topology: str, name: str = "fabric.toml") -> Path:
+    path = folder / name
+    path.write_text(f'stop = "1 ms"\n\n[topology]\n{topology}\n{REST}')
+    return path
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_hosts_ports_and_links_of_a_scenario_come_back_from_every_format(
+    tmp_path: Path, name: str, format: str
+) -> None:
+    fabric = pf.load_topology(scenario(tmp_path, SCENARIOS[name]))
+    if name == "custom":
+        assert fabric.ports()[0] == ("a:nic1", "s:Ethernet0")
+    path = tmp_path / f"fabric.{FORMATS[format]}"
+    path.write_text(fabric.write(format))
+    again = pf.load_topology(path)
+    assert sorted(again.nodes()) == sorted(fabric.nodes())
+    assert again.links() == fabric.links()
+    if format != "hpcc":  # which has no names of ports
+        assert again.ports() == fabric.ports()
+    assert again.statistics() == fabric.statistics()
+    assert all("." not in name for name, _, _ in again.nodes())
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_graph_with_a_node_for_each_port_is_written_with_its_hosts(tmp_path: Path, format: str) -> None:
+    """`route plan` works on such graphs, and its topology.graphml is one."""
+    fabric = pf.load_topology(f"{FAMILY},planes=2")
+    path = tmp_path / f"fabric.{FORMATS[format]}"
+    path.write_text(fabric.with_single_ports().write(format))
+    again = pf.load_topology(path)
+    assert (again.nodes(), again.links()) == (fabric.nodes(), fabric.links())
+    assert again.statistics() == fabric.statistics()
+
+
+def test_a_scenario_has_the_figures_of_its_family(tmp_path: Path) -> None:
+    for keys in ("ports_per_host = 2", "planes = 2"):
+        own = pf.load_topology(scenario(tmp_path, TABLE + keys)).statistics()
+        assert own == pf.load_topology(f"{FAMILY},{keys.replace(' ', '')}").statistics()
+        assert own["problems"] == []
+
+
+def test_distances_are_those_between_the_nearest_ports_of_hosts() -> None:
+    near = pf.load_topology(f"{FAMILY},ports_per_host=2").statistics()
+    assert (near["distance_mean"], near["diameter"]) == (0, 0)
+    assert list(near["hosts_per_switch"] or ()) == [4, 4]
+    planes = pf.load_topology(f"{FAMILY},planes=2").statistics()
+    assert planes["distance_mean"] == pytest.approx(4 / 3)
+    assert planes["diameter"] == 2
+    star = pf.load_topology("star:hosts=3,ports_per_host=2").statistics()
+    assert list(star["hosts_per_switch"] or ()) == [3, 3]
+
+
+@pytest.mark.parametrize("form", ["graphml", "split"])
+def test_planes_that_were_exported_run(tmp_path: Path, form: str) -> None:
+    fabric = pf.load_topology(scenario(tmp_path, TABLE + "planes = 2"))
+    fabric = fabric.with_single_ports() if form == "split" else fabric
+    (tmp_path / "planes.graphml").write_text(fabric.write("graphml"))
+    run = scenario(tmp_path, 'kind = "file"\npath = "planes.graphml"', "run.toml")
+    assert cli("validate", run).returncode == 0
+    assert cli("run", run, "--out", tmp_path / "out").returncode == 0
+
+
+def test_a_plan_of_a_scenario_names_ports_as_the_scenario_does(tmp_path: Path) -> None:
+    """So the tables of a plan fit the scenario, and the plan's own topology."""
+    file = scenario(tmp_path, SCENARIOS["custom"])
+    assert cli("route", "plan", file, "-o", tmp_path / "plan").returncode == 0
+    for source in (file, tmp_path / "plan" / "topology.graphml"):
+        assert cli("route", "check", source, tmp_path / "plan").returncode == 0
+    text = file.read_text().replace("[transport]", '[routing]\nkind = "plan"\npath = "plan"\n\n[transport]')
+    (tmp_path / "tables.toml").write_text(text)
+    done = cli("validate", tmp_path / "tables.toml")
+    assert done.returncode == 0, done.stderr
