@@ -7,9 +7,8 @@
 //! the data rate without line coding.
 //!
 //! Blocks begin with `Switch`, `Ca` or `Rt`; the files of ibsim, which contain no GUIDs, use `Hca` for `Ca`.
-//! A router becomes a switch, because it forwards. An adapter with several linked ports becomes one host per
-//! port ("node1.1", "node1.2"): in this simulator a host has one port and forwards nothing, and the ports of
-//! an adapter do not forward either.
+//! A router becomes a switch, because it forwards. An adapter becomes a host with the adapter's ports. The adapters of
+//! one server become one host if their descriptions differ in the device only ("node1 `mlx5_0`", "node1 `mlx5_1`").
 
 use super::draft::{Draft, Partial, number};
 use super::guard::shown;
@@ -67,20 +66,36 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     for block in blocks.iter().filter(|block| !block.description.is_empty()) {
         *described.entry(block.description).or_default() += 1;
     }
+    let servers = servers(&blocks, &described);
     let linked = linked_ports(&blocks);
     let mut nodes = Nodes::new();
-    let mut several = 0;
+    let mut by_server: BTreeMap<&str, NodeId> = BTreeMap::new();
     for block in &blocks {
         let unique = described.get(block.description) == Some(&1);
         let name = if unique { block.description } else { block.id };
-        several += usize::from(add_nodes(&mut draft, block, name, &linked[block.id], &mut nodes)?);
+        let server = servers.get(block.id).map(|(server, _)| *server);
+        let known = server.and_then(|server| by_server.get(server).copied());
+        let new = || draft.node(server.unwrap_or(name), block.kind, None).map_err(Flaw::on(block.line));
+        let node = known.map_or_else(new, Ok)?;
+        by_server.extend(server.map(|server| (server, node)));
+        nodes.insert(block.id, node);
     }
-    add_links(&mut draft, &blocks, &nodes)?;
+    let ports = add_links(&mut draft, &blocks, &nodes, &|id, number| {
+        let Some((_, card)) = servers.get(id) else { return number.to_string() };
+        if linked[id].len() > 1 { format!("{card}.{number}") } else { (*card).to_owned() }
+    })?;
+    blocks.iter().for_each(|block| add_addresses(&mut draft, block, nodes[block.id], &ports));
+    let several = |block: &&Block<'_>| block.kind == NodeKind::Host && linked[block.id].len() > 1;
+    let several = blocks.iter().filter(several).count();
     let ids = described.values().filter(|count| **count > 1).sum::<usize>();
     let routers = blocks.iter().filter(|block| block.word == "Rt").count();
     for (count, text) in [
         (ids, "nodes share their description with another: they are called by GUID"),
-        (several, "adapters have several linked ports: each port is a host of its own (\"NAME.PORT\")"),
+        (several, "adapters have several linked ports: each is a host with these ports"),
+        (
+            by_server.len(),
+            "servers have several adapters (\"NAME mlx5_0\", \"NAME mlx5_1\"): each is one host \"NAME\"",
+        ),
         (routers, "routers were taken for switches"),
     ] {
         if count > 0 {
@@ -136,9 +151,46 @@ fn is_extra(text: &str) -> bool {
     first.starts_with('#') || is_key || first == "Chassis" || text == "Non-Chassis Nodes"
 }
 
-/// The node of each linked port: the same node for all ports of a block, except for adapters with several
-/// linked ports.
-type Nodes<'a> = BTreeMap<(&'a str, u16), NodeId>;
+/// The node of each block, by its id.
+type Nodes<'a> = BTreeMap<&'a str, NodeId>;
+
+/// The port at each linked port number of a block.
+type Ports<'a> = BTreeMap<(&'a str, u16), PortId>;
+
+/// What names of devices begin with, before a number, in descriptions such as "node1 `mlx5_0`".
+const DEVICES: [&str; 7] = ["HCA-", "mlx4_", "mlx5_", "hfi1_", "qib", "mthca", "ibp"];
+
+/// Splits "node1 `mlx5_0`" into server and device.
+fn server_and_device(description: &str) -> Option<(&str, &str)> {
+    let (server, device) = description.rsplit_once(' ')?;
+    let is_device = device.ends_with(|c: char| c.is_ascii_digit())
+        && DEVICES.iter().any(|start| device.starts_with(start));
+    (is_device && !server.is_empty()).then_some((server, device))
+}
+
+/// Server and device of each adapter that shares its server with another adapter. A description that two adapters
+/// share names no server: "localhost HCA-1" is that of every server without a name.
+fn servers<'a>(
+    blocks: &[Block<'a>],
+    described: &BTreeMap<&str, usize>,
+) -> BTreeMap<&'a str, (&'a str, &'a str)> {
+    let mut found: BTreeMap<&str, Vec<(&Block<'a>, &str)>> = BTreeMap::new();
+    for block in blocks.iter().filter(|block| block.kind == NodeKind::Host) {
+        if let Some((server, device)) = server_and_device(block.description) {
+            found.entry(server).or_default().push((block, device));
+        }
+    }
+    let is_server = |server: &str, cards: &[(&Block<'_>, &str)]| {
+        cards.len() > 1
+            && cards.iter().all(|(card, _)| described[card.description] == 1)
+            && !blocks.iter().any(|block| [block.id, block.description].contains(&server))
+    };
+    found.retain(|server, cards| is_server(server, cards));
+    let cards = found
+        .into_iter()
+        .flat_map(|(server, cards)| cards.into_iter().map(move |(card, device)| (card.id, (server, device))));
+    cards.collect()
+}
 
 /// The linked ports of each block. The file may contain a link at only one of its ends.
 fn linked_ports<'a>(blocks: &[Block<'a>]) -> BTreeMap<&'a str, BTreeSet<u16>> {
@@ -151,31 +203,6 @@ fn linked_ports<'a>(blocks: &[Block<'a>]) -> BTreeMap<&'a str, BTreeSet<u16>> {
         }
     }
     linked
-}
-
-/// Adds the nodes of a block; returns true if the block is an adapter that became several hosts.
-fn add_nodes<'a>(
-    draft: &mut Draft,
-    block: &Block<'a>,
-    name: &str,
-    linked: &BTreeSet<u16>,
-    nodes: &mut Nodes<'a>,
-) -> Result<bool, Flaw> {
-    let several = block.kind == NodeKind::Host && linked.len() > 1;
-    if !several {
-        let node = draft.node(name, block.kind, None).map_err(Flaw::on(block.line))?;
-        nodes.extend(linked.iter().map(|number| ((block.id, *number), node)));
-        add_addresses(draft, block, &block.ports.iter().collect::<Vec<_>>(), node);
-        return Ok(false);
-    }
-    for number in linked {
-        let name = format!("{name}.{number}");
-        let node = draft.node(&name, block.kind, None).map_err(Flaw::on(block.line))?;
-        nodes.insert((block.id, *number), node);
-        let own: Vec<_> = block.ports.iter().filter(|port| port.number == *number).collect();
-        add_addresses(draft, block, &own, node);
-    }
-    Ok(true)
 }
 
 /// Returns the word after `key`.
@@ -215,28 +242,37 @@ fn rate(text: &str) -> Option<BitRate> {
     Some(BitRate(width.parse::<u64>().ok()?.checked_mul(mbps * 1_000_000)?))
 }
 
-fn add_addresses(draft: &mut Draft, block: &Block<'_>, ports: &[&PortLine<'_>], node: NodeId) {
-    let mut guid = |text: &str| {
-        if let Ok(guid) = u64::from_str_radix(text.trim_start_matches("0x"), 16) {
-            draft.labels.add_address(&format!("guid 0x{guid:016x}"), Address { node, port: None, path: 0 });
-        }
+fn add_addresses(draft: &mut Draft, block: &Block<'_>, node: NodeId, ports: &Ports<'_>) {
+    let mut add = |text: &str, number: Option<u16>, path| {
+        let port = number.and_then(|number| ports.get(&(block.id, number)).copied());
+        draft.labels.add_address(text, Address { node, port, path });
     };
-    guid(block.id.split_once('-').map_or("", |(_, guid)| guid));
-    ports.iter().filter_map(|port| port.guid).for_each(guid);
-    let own = block.lid.filter(|_| block.kind == NodeKind::Switch).map(|lid| (lid, 0));
-    for (lid, lmc) in ports.iter().filter_map(|port| port.lid).chain(own) {
+    let guid = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+    let own = guid(block.id.split_once('-').map_or("", |(_, guid)| guid)).map(|guid| (guid, None));
+    let of_ports = block.ports.iter().filter_map(|port| Some((guid(port.guid?)?, Some(port.number))));
+    for (guid, number) in own.into_iter().chain(of_ports) {
+        add(&format!("guid 0x{guid:016x}"), number, 0);
+    }
+    let own = block.lid.filter(|_| block.kind == NodeKind::Switch).map(|lid| ((lid, 0), None));
+    let of_ports = block.ports.iter().filter_map(|port| Some((port.lid?, Some(port.number))));
+    for ((lid, lmc), number) in of_ports.chain(own) {
         for path in 0..1_u16 << lmc.min(7) {
-            let text = format!("lid {}", lid.saturating_add(path));
-            draft.labels.add_address(&text, Address { node, port: None, path });
+            add(&format!("lid {}", lid.saturating_add(path)), number, path);
         }
     }
 }
 
-/// Adds the links. Every link is printed at both of its ends; the first line adds the link, the second line
-/// must agree.
-fn add_links<'a>(draft: &mut Draft, blocks: &[Block<'a>], nodes: &Nodes<'a>) -> Result<(), Flaw> {
+/// Adds the links, with the names that `name` gives to ports. Every link is printed at both of its ends; the first
+/// line adds the link, the second line must agree.
+fn add_links<'a>(
+    draft: &mut Draft,
+    blocks: &[Block<'a>],
+    nodes: &Nodes<'a>,
+    name: &dyn Fn(&str, u16) -> String,
+) -> Result<Ports<'a>, Flaw> {
     let mut outside: Vec<&PortLine<'_>> = Vec::new();
     let mut known: BTreeMap<(&str, u16), (&str, u16)> = BTreeMap::new();
+    let mut ports = Ports::new();
     for (block, port) in blocks.iter().flat_map(|block| block.ports.iter().map(move |port| (block, port))) {
         let (own, peer) = ((block.id, port.number), (port.peer, port.peer_number));
         for (at, here) in [(own, peer), (peer, own)] {
@@ -251,14 +287,17 @@ fn add_links<'a>(draft: &mut Draft, blocks: &[Block<'a>], nodes: &Nodes<'a>) -> 
         if known.contains_key(&own) {
             continue;
         }
-        let Some(to) = nodes.get(&peer) else {
+        let Some(to) = nodes.get(port.peer) else {
             outside.push(port);
             continue;
         };
         let channel = Partial { rate: port.rate, delay: None };
-        let link = draft.link([nodes[&own], *to], [channel; 2]);
-        draft.labels.name_port(PortId::of_link(link, 0), port.number.to_string());
-        draft.labels.name_port(PortId::of_link(link, 1), port.peer_number.to_string());
+        let link = draft.link([nodes[block.id], *to], [channel; 2]);
+        for (end, at) in [own, peer].into_iter().enumerate() {
+            let port = PortId::of_link(link, end);
+            draft.labels.name_port(port, name(at.0, at.1));
+            ports.insert(at, port);
+        }
         known.insert(own, peer);
         known.insert(peer, own);
     }
@@ -270,5 +309,5 @@ fn add_links<'a>(draft: &mut Draft, blocks: &[Block<'a>], nodes: &Nodes<'a>) -> 
             first.line
         ));
     }
-    Ok(())
+    Ok(ports)
 }

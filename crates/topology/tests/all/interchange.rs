@@ -291,22 +291,58 @@ fn the_files_of_ibsim_are_read() {
     assert_eq!(Format::of(Path::new("fabric.net"), text), Some(Format::IbNetDiscover));
 }
 
+const DUAL: &str = "Switch\t4 \"S-1\"\t# \"left\" base port 0 lid 1 lmc 0\n[1]\t\"H-1\"[1](11) # \"node\" lid 11 4xEDR\n[2]\t\"R-1\"[1]\n\
+     Switch\t4 \"S-2\"\t# \"right\" base port 0 lid 2 lmc 0\n[1]\t\"H-1\"[2](12) # \"node\" lid 12 4xEDR\n[2]\t\"R-1\"[2]\n\
+     Ca\t2 \"H-1\"\t# \"node\"\n[1](11) \"S-1\"[1] # lid 11 lmc 0 \"left\" lid 1 4xEDR\n\
+     [2](12) \"S-2\"[1] # lid 12 lmc 0 \"right\" lid 2 4xEDR\nRt\t2 \"R-1\"\t# \"router\"\n";
+
 #[test]
-fn two_linked_ports_of_an_adapter_are_two_hosts_and_a_router_is_a_switch() {
-    let text = "Switch\t4 \"S-1\"\t# \"left\" base port 0 lid 1 lmc 0\n[1]\t\"H-1\"[1](11) # \"node\" lid 11 4xEDR\n[2]\t\"R-1\"[1]\n\
-                Switch\t4 \"S-2\"\t# \"right\" base port 0 lid 2 lmc 0\n[1]\t\"H-1\"[2](12) # \"node\" lid 12 4xEDR\n[2]\t\"R-1\"[2]\n\
-                Ca\t2 \"H-1\"\t# \"node\"\n[1](11) \"S-1\"[1] # lid 11 lmc 0 \"left\" lid 1 4xEDR\n\
-                [2](12) \"S-2\"[1] # lid 12 lmc 0 \"right\" lid 2 4xEDR\nRt\t2 \"R-1\"\t# \"router\"\n";
-    let Import { topology, labels, notes } = discovered(text).unwrap();
-    assert_eq!(names(&topology), ["left", "right", "node.1", "node.2", "router"]);
-    assert_eq!((kinds(&topology), topology.links().len()), ("sshhs".to_owned(), 4));
+fn an_adapter_with_two_linked_ports_is_one_host_and_a_router_is_a_switch() {
+    let Import { topology, labels, notes } = discovered(DUAL).unwrap();
+    assert_eq!(names(&topology), ["left", "right", "node", "router"]);
+    assert_eq!((kinds(&topology), topology.links().len()), ("sshs".to_owned(), 4));
     assert!(pauseframe_topology::check(&topology).is_empty());
-    assert_eq!(
-        [11, 12].map(|lid| labels.address(&format!("lid {lid}")).unwrap().node),
-        [NodeId(2), NodeId(3)]
-    );
     assert!(notes[0].starts_with("1 adapters have several linked ports"), "{notes:?}");
     assert!(notes[1].starts_with("1 routers were taken for switches"), "{notes:?}");
+    // Tables name destinations by LID, and each port has its own.
+    let node_of = |topology: &Topology, labels: &Labels, lid: u32| {
+        topology.nodes()[labels.address(&format!("lid {lid}")).unwrap().node].name.clone()
+    };
+    assert_eq!([11, 12].map(|lid| node_of(&topology, &labels, lid)), ["node", "node"]);
+    let (split, of_split) = labels.split_hosts(&topology).unwrap();
+    assert_eq!([11, 12].map(|lid| node_of(&split, &of_split, lid)), ["node", "node.2"]);
+    assert_eq!(of_split.join_hosts(&split), (topology.clone(), labels.clone()));
+    let (_, left) = labels.without_links(&topology, &[LinkId(0)]);
+    assert_eq!((left.address("lid 11"), left.address("lid 12").unwrap().port), (None, Some(PortId(3))));
+}
+
+#[test]
+fn adapters_of_one_server_are_one_host_if_their_names_say_so() {
+    let fabric = |descriptions: [&str; 4]| {
+        let cards = descriptions.iter().enumerate().map(|(i, name)| {
+            format!(
+                "Ca 1 \"H-{i}\" # \"{name}\"\n[1] \"S-{}\"[{}] # lid {} lmc 0 \"x\" lid 1 4xEDR\n",
+                i % 2,
+                i + 1,
+                i + 10
+            )
+        });
+        let text = "Switch 9 \"S-0\"\n[9] \"S-1\"[9]\nSwitch 9 \"S-1\"\n".to_owned();
+        discovered(&(text + &cards.collect::<String>())).unwrap()
+    };
+    let Import { topology, labels, notes } = fabric(["a mlx5_0", "a mlx5_1", "b HCA-1", "b HCA-2"]);
+    assert_eq!((names(&topology), topology.links().len()), (vec!["S-0", "S-1", "a", "b"], 5));
+    assert_eq!(labels.port_name(&topology, PortId(2)), "a:mlx5_0");
+    assert!(notes[0].starts_with("2 servers have several adapters"), "{notes:?}");
+    let (split, of_split) = labels.split_hosts(&topology).unwrap();
+    assert_eq!(split.nodes()[of_split.address("lid 13").unwrap().node].name, "b.HCA-2");
+    for other in [
+        ["a mlx5_0", "b mlx5_0", "c", "d"],
+        ["x HCA-1", "x HCA-1", "x HCA-2", "y"],
+        ["a 1", "a 2", "b 1", "b 2"],
+    ] {
+        assert_eq!(fabric(other).topology.hosts().count(), 4, "{other:?}");
+    }
 }
 
 #[test]
