@@ -37,8 +37,9 @@ pub enum TopologyError {
     },
     /// No node is a host, so nothing can send.
     #[error(
-        "none of the {nodes} nodes is a host: mark hosts in the file (kind \"host\"), or for routes give every switch \
-         some (--hosts-per-switch 4)"
+        "none of the {nodes} nodes is a host: mark hosts in the file (kind \"host\"; in containerlab also the label \
+         pauseframe-kind: host; in topology.txt, leave their ids out of line 2), or for routes give every switch some \
+         (--hosts-per-switch 4)"
     )]
     NoHosts {
         /// Number of nodes.

@@ -4,8 +4,9 @@
 //!
 //! The reader accepts nodes with their kind (from the node, its group or the defaults) and links in the brief
 //! and the extended veth form; interface names and MAC addresses become [`Labels`]. A node of kind `linux`
-//! with one link becomes a host and any other node a switch, unless the label `pauseframe-kind` says
-//! otherwise. Labels of a link contain rates and delays (`rate`, `delay`); files of other tools have none.
+//! becomes a host, unless it forwards: with several links and the image of a router, or linked to other machines
+//! ([`is_host`]). A node of kind `host` is a host too, and any other node a switch. The label `pauseframe-kind` overrides
+//! all this. Labels of a link contain rates and delays (`rate`, `delay`); files of other tools have none.
 //! The reader skips links to the machine that runs the lab, with a note.
 
 use super::attributes::{Attributes, channels, kind_name, of_channels, of_frame_error, read_frame_error};
@@ -216,43 +217,101 @@ fn read_end(end: &Yaml<'_>) -> Result<End, Flaw> {
     Ok(End { node: node.to_owned(), interface: interface.to_owned(), mac: mac.map(str::to_owned) })
 }
 
+/// Words in names of images that make a Linux machine a router or a switch.
+const FORWARDING_IMAGES: [&str; 12] = [
+    "frr",
+    "frrouting",
+    "bird",
+    "bird2",
+    "quagga",
+    "vyos",
+    "gobgp",
+    "openbgpd",
+    "holo",
+    "freertr",
+    "openvswitch",
+    "bmv2",
+];
+
+/// A node of the lab, before it becomes a host or a switch.
+struct Machine {
+    line: usize,
+    /// Host or switch, as far as label, kind, image and number of links tell.
+    kind: Option<NodeKind>,
+    /// True if only the image of a Linux machine makes it a switch.
+    is_router: bool,
+    level: Option<u8>,
+}
+
+fn read_machine(topology: &Yaml<'_>, node: &Yaml<'_>, links: usize) -> Result<Machine, Flaw> {
+    let flaw = Flaw::on(line(node));
+    let group = get(node, "group").and_then(text).and_then(|group| get(get(topology, "groups")?, group));
+    let places = [Some(node), group, get(topology, "defaults")];
+    let theirs = places.into_iter().flatten().find_map(|place| get(place, "kind").and_then(text));
+    let of_kind = theirs.and_then(|kind| get(get(topology, "kinds")?, kind));
+    let places = || [Some(node), group, of_kind, get(topology, "defaults")].into_iter().flatten();
+    let label = |key| places().find_map(|place| get(get(place, "labels")?, key).and_then(text));
+    let image = || places().find_map(|place| get(place, "image").and_then(text)).unwrap_or_default();
+    let is_router =
+        || image().split(|c: char| !c.is_alphanumeric()).any(|word| FORWARDING_IMAGES.contains(&word));
+    let kind = match (label(KIND_LABEL), theirs) {
+        (Some("host"), _) | (None, Some("host")) => Some(NodeKind::Host),
+        (Some("switch"), _) => Some(NodeKind::Switch),
+        (Some(other), _) => return Err(flaw(format!("{KIND_LABEL} is {other:?}: write host or switch"))),
+        (None, Some("linux")) if links < 2 => Some(NodeKind::Host),
+        (None, Some("linux")) if !is_router() => None,
+        (None, _) => Some(NodeKind::Switch),
+    };
+    let is_router = label(KIND_LABEL).is_none() && theirs == Some("linux") && kind == Some(NodeKind::Switch);
+    let level = label(LEVEL_LABEL).map(|level| number(level, "a level")).transpose().map_err(flaw)?;
+    Ok(Machine { line: line(node), kind, is_router, level })
+}
+
+/// True for a Linux machine whose links all lead to switches: it has several ports, and forwards nothing. One with
+/// links to other machines forwards their traffic.
+fn is_host(peers: &[&str], machines: &BTreeMap<&str, Machine>) -> bool {
+    peers.iter().all(|peer| machines.get(peer).is_none_or(|peer| peer.kind == Some(NodeKind::Switch)))
+}
+
 fn add_nodes(
     draft: &mut Draft,
     topology: &Yaml<'_>,
     nodes: &[(&str, &Yaml<'_>)],
     links: &[LinkEntry],
 ) -> Result<(), Flaw> {
-    let mut degree: BTreeMap<&str, usize> = BTreeMap::new();
-    for end in links.iter().flat_map(|link| &link.ends) {
-        *degree.entry(&end.node).or_default() += 1;
+    let mut peers: BTreeMap<&str, Vec<&str>> = nodes.iter().map(|(name, _)| (*name, Vec::new())).collect();
+    for [a, b] in links.iter().map(|link| &link.ends) {
+        for (one, other) in [(a, b), (b, a)] {
+            peers.entry(&one.node).or_default().push(&other.node);
+        }
     }
-    let mut routers = 0;
+    let mut machines: BTreeMap<&str, Machine> = BTreeMap::new();
     for (name, node) in nodes {
-        let flaw = Flaw::on(line(node));
-        let group = get(node, "group").and_then(text).and_then(|group| get(get(topology, "groups")?, group));
-        let places = [Some(*node), group, get(topology, "defaults")];
-        let theirs = places.into_iter().flatten().find_map(|place| get(place, "kind").and_then(text));
-        let labels = texts(get(node, "labels"));
-        let kind = match labels.get(KIND_LABEL).map(String::as_str) {
-            Some("host") => NodeKind::Host,
-            Some("switch") => NodeKind::Switch,
-            Some(other) => return Err(flaw(format!("{KIND_LABEL} is {other:?}: write host or switch"))),
-            None if theirs != Some("linux") => NodeKind::Switch,
-            None if degree.get(name).is_some_and(|links| *links > 1) => {
-                routers += 1;
-                NodeKind::Switch
-            }
-            None => NodeKind::Host,
-        };
-        let level = labels.get(LEVEL_LABEL).map(|level| number(level, "a level")).transpose();
-        draft.node(name, kind, level.map_err(&flaw)?).map_err(flaw)?;
+        machines.insert(name, read_machine(topology, node, peers[name].len())?);
     }
-    if routers > 0 {
-        draft.notes.push(format!(
-            "taken for switches: {} of kind linux with several links",
-            counted(routers, "node")
-        ));
+    let (mut hosts, mut switches) = (Vec::new(), Vec::new());
+    for (name, _) in nodes {
+        let Machine { line, kind, level, is_router } = machines[name];
+        let is_host = || is_host(&peers[name], &machines);
+        let guess = kind.unwrap_or_else(|| if is_host() { NodeKind::Host } else { NodeKind::Switch });
+        match guess {
+            NodeKind::Host if kind.is_none() => hosts.push(*name),
+            NodeKind::Switch if kind.is_none() || is_router => switches.push(*name),
+            _ => {}
+        }
+        draft.node(name, guess, level).map_err(Flaw::on(line))?;
     }
+    let mut note = |names: &[&str], taken: &str, why: &str, other: &str| {
+        if let Some(first) = names.first() {
+            let count = counted(names.len(), "node");
+            draft.notes.push(format!(
+                "taken for {taken}: {count} of kind linux with several links, such as {first:?} ({why}); the label \
+                 {KIND_LABEL}: {other} makes a {other}"
+            ));
+        }
+    };
+    note(&hosts, "hosts with several ports", "all to switches", "switch");
+    note(&switches, "switches", "image of a router, or links to other machines", "host");
     Ok(())
 }
 

@@ -245,7 +245,8 @@ fn containerlab_lab() {
     assert_eq!(
         notes,
         [
-            "taken for switches: 1 node of kind linux with several links",
+            "taken for switches: 1 node of kind linux with several links, such as \"frr\" (image of a router, or links to \
+             other machines); the label pauseframe-kind: host makes a host",
             "left out: 2 links out of the lab or to nowhere",
             "4 of 5 links have no rate: 3 Gbps was taken",
             "4 of 5 links have no delay: 70 ns was taken"
@@ -356,9 +357,53 @@ fn what_ibnetdiscover_does_not_print_is_an_error_with_its_line() {
     assert!(error.starts_with("ibnetdiscover, line 1: this port belongs to no node"), "{error}");
 }
 
+/// Nodes "l1" and "l2" of kind `ceos`, and `nodes` with these links.
+fn lab(nodes: &str, links: &[&str]) -> Result<Import, String> {
+    let link = |link: &&str| {
+        let ends: Vec<String> = link.split(' ').map(|end| format!("\"{end}\"")).collect();
+        format!("    - endpoints: [{}]\n", ends.join(", "))
+    };
+    let links: String = links.iter().map(link).collect();
+    let text = format!(
+        "topology:\n  nodes:\n    l1: {{kind: ceos}}\n    l2: {{kind: ceos}}\n{nodes}  links:\n{links}"
+    );
+    read(&text, Format::Containerlab, DEFAULTS).map_err(|error| error.to_string())
+}
+
+#[test]
+fn linux_machines_of_containerlab_are_hosts_unless_they_forward() {
+    let dual = ["h:eth1 l1:e1", "h:eth2 l2:e1"];
+    let bond = ["h:eth1 l1:e1", "h:eth2 l1:e2"];
+    let behind = ["h:eth1 l1:e1", "h:eth2 l2:e1", "h:eth3 pc:eth1"];
+    let pc = "    pc: {kind: linux}\n";
+    for (node, links, kind) in [
+        ("{kind: linux}", &dual[..], NodeKind::Host),
+        ("{kind: linux}", &bond, NodeKind::Host),
+        ("{kind: host}", &dual, NodeKind::Host),
+        ("{kind: linux}", &behind, NodeKind::Switch),
+        ("{kind: linux, image: \"quay.io/frrouting/frr:9\"}", &dual, NodeKind::Switch),
+        ("{kind: linux, image: \"birdhouse/pc\"}", &dual, NodeKind::Host),
+        ("{kind: linux, labels: {pauseframe-kind: switch}}", &dual, NodeKind::Switch),
+        ("{kind: ceos, labels: {pauseframe-kind: host}}", &dual, NodeKind::Host),
+        ("{kind: linux, image: bird, labels: {pauseframe-kind: host}}", &dual, NodeKind::Host),
+    ] {
+        let nodes = format!("    h: {node}\n{}", if links.len() > 2 { pc } else { "" });
+        let Import { topology, notes, .. } = lab(&nodes, links).unwrap();
+        assert_eq!(topology.nodes()[topology.find("h").unwrap()].kind, kind, "{node} {links:?}");
+        let is_guess = node.contains("linux") && !node.contains("labels");
+        assert_eq!(notes.iter().any(|note| note.contains("pauseframe-kind")), is_guess, "{node} {notes:?}");
+    }
+    // Two machines between switches and each other forward; labels may stand at kinds.
+    let chain = ["h:eth1 l1:e1", "h:eth2 g:eth1", "g:eth2 l2:e1"];
+    let nodes = "    h: {kind: linux}\n    g: {kind: linux}\n";
+    assert_eq!(kinds(&lab(nodes, &chain).unwrap().topology), "ssss");
+    let nodes = "    h: {kind: linux}\n  kinds:\n    linux: {labels: {pauseframe-kind: switch}}\n";
+    assert_eq!(kinds(&lab(nodes, &dual).unwrap().topology), "sss");
+}
+
 #[test]
 fn a_mac_address_belongs_to_its_port_in_containerlab() {
-    let text = "topology:\n  nodes:\n    h: {kind: linux, labels: {pauseframe-kind: host}}\n    l1: {kind: ceos}\n  links:\n    - endpoints:\n        - {node: h, \
+    let text = "topology:\n  nodes:\n    h: {kind: linux}\n    l1: {kind: ceos}\n  links:\n    - endpoints:\n        - {node: h, \
                 interface: eth1, mac: \"02:00:00:00:00:01\"}\n        - {node: l1, interface: e1}\n    - endpoints:\n        - \
                 {node: h, interface: eth2, mac: \"02:00:00:00:00:02\"}\n        - {node: l1, interface: e2}\n";
     let Import { topology, labels, .. } = read(text, Format::Containerlab, DEFAULTS).unwrap();
