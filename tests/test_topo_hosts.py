@@ -103,3 +103,36 @@ def test_a_plan_of_a_scenario_names_ports_as_the_scenario_does(tmp_path: Path) -
     (tmp_path / "tables.toml").write_text(text)
     done = cli("validate", tmp_path / "tables.toml")
     assert done.returncode == 0, done.stderr
+
+
+BCUBE = "8 4 8\n4 5 6 7\n" + "".join(f"{a} {b} 10Gbps 1us 0\n" for a, b in
+                                     [(0, 4), (1, 4), (2, 5), (3, 5), (0, 6), (2, 6), (1, 7), (3, 7)])  # fmt: skip
+SIMAI = "7 2 1 2 6 H100\n4 5 6\n" + "".join(f"{gpu} 4 2880Gbps 0.000025ms 0\n{gpu} {5 + gpu} 400Gbps 1us 0\n"
+                                            for gpu in (0, 1)) + "2 5 400Gbps 1us 0\n3 6 400Gbps 1us 0\n"  # fmt: skip
+WIRED = "4 1 4\n3\n0 3 10Gbps 1us 0\n1 3 10Gbps 1us 0\n2 3 10Gbps 1us 0\n0 1 10Gbps 1us 0\n"
+REASONS = {
+    "bcube": (BCUBE, "hosts never forward"),
+    "simai": (SIMAI, "`pauseframe import simai`"),
+    "wired": (WIRED, "one of them to a host"),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+@pytest.mark.parametrize("command", ["topo show", "route plan", "route check", "run", "validate", "deploy", "show"])
+def test_every_command_gives_the_same_reason_for_a_topology(tmp_path: Path, name: str, command: str) -> None:
+    text, reason = REASONS[name]
+    file = tmp_path / "fabric.txt"
+    file.write_text(text)
+    (tmp_path / "tables.csv").write_text("switch,vlan,destination,port\n")
+    run = scenario(tmp_path, 'kind = "file"\npath = "fabric.txt"')
+    done = cli(*{
+        "topo show": ["topo", "show", file],
+        "route plan": ["route", "plan", file, "-o", tmp_path / "plan"],
+        "route check": ["route", "check", file, tmp_path / "tables.csv"],
+        "run": ["run", run, "--out", tmp_path / "out"],
+        "validate": ["validate", run],
+        "deploy": ["deploy", run, "-o", tmp_path / "out"],
+        "show": ["topo", "show", run],
+    }[command])  # fmt: skip
+    assert done.returncode != 0
+    assert reason in " ".join(done.stderr.split()), done.stderr

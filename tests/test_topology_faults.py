@@ -43,7 +43,7 @@ def _scenario(folder: Path, name: str, text: str) -> Path:
         ("wired.txt", HOST_TO_HOST, 'host "0" has 2 links (to "3", "1"), one of them to a host'),
         ("outside.clab.yml", OUTSIDE, "links belongs below topology"),
         ("twice.clab.yml", TWICE, 'interface "leaf1:Ethernet0" is on two links, to "spine1" and to "spine2"'),
-        ("servers.txt", NVSWITCH, '1 NVSwitches, such as "nvswitch2"'),
+        ("servers.txt", NVSWITCH, '1 NVSwitch, such as "nvswitch2"'),
     ],
 )
 def test_a_fault_has_one_message(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -67,7 +67,7 @@ pub enum TopologyError {
     /// Two hosts are connected through hosts only.
     #[error(
         "every path between {one:?} and {other:?} passes through other hosts, and hosts never forward (as they do in BCube): \
-         link them by switches, or make the nodes that forward switches"
+         link them by switches, make the nodes that forward switches, or give each host a port in one common plane"
     )]
     OnlyThroughHosts {
         /// A host.
@@ -138,9 +138,12 @@ fn bad_links(topology: &Topology) -> Vec<TopologyError> {
     errors
 }
 
-/// The first host with several links of which one leads to another host.
-pub(crate) fn wired_hosts(topology: &Topology) -> Option<TopologyError> {
-    bad_hosts(topology).into_iter().find(|error| matches!(error, TopologyError::HostWiredToHost { .. }))
+/// The first error by which a host would have to forward.
+pub(crate) fn forwarding_hosts(topology: &Topology) -> Option<TopologyError> {
+    let topology = &*joined(topology);
+    let is_wired = |error: &TopologyError| matches!(error, TopologyError::HostWiredToHost { .. });
+    let through = || only_through_hosts(topology).filter(|_| parts(topology).is_empty());
+    bad_hosts(topology).into_iter().find(is_wired).or_else(through)
 }
 
 fn bad_hosts(topology: &Topology) -> Vec<TopologyError> {

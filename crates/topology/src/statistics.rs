@@ -69,7 +69,7 @@ pub struct Bisection {
 }
 
 impl Statistics {
-    /// Computes the statistics of `topology`. For a graph that routing cannot handle (a host wired to hosts), only
+    /// Computes the statistics of `topology`. For a graph in which hosts would have to forward, only
     /// counts and problems are set. The bisection is not computed where hosts have several ports.
     pub fn of(topology: &Topology) -> Statistics {
         Statistics::of_labelled(topology, &Labels::default())

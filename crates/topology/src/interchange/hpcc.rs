@@ -154,7 +154,10 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
         draft.notes.push(format!("line {line} and all behind it were left out: the first line says {links}"));
     }
     if nvswitches > 0 {
-        draft.notes.push(format!("{nvswitches} NVSwitches are shown as switches; they cannot be simulated"));
+        draft.notes.push(format!(
+            "{} shown as switches: `pauseframe import simai` makes a scenario of this file",
+            counted(nvswitches, "NVSwitch")
+        ));
     }
     Ok(draft.finish())
 }

@@ -4,9 +4,9 @@
 //! A [`Topology`] identifies ports by number only. Forwarding tables of real switches use the switches' own
 //! port names, so an import keeps those names beside the graph.
 
-use crate::check::{check, wired_hosts};
+use crate::check::{check, forwarding_hosts};
 use crate::{NodeKind, PortOfHost, Topology};
-use pauseframe_units::{IndexVec, LinkId, NodeId, PortId};
+use pauseframe_units::{IndexVec, LinkId, NodeId, PortId, counted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of ports, addresses of nodes, errors of links, and switches inside of servers.
@@ -108,9 +108,9 @@ impl Labels {
     fn inside_servers(&self, topology: &Topology) -> Option<String> {
         let first = self.scale_up.first()?;
         Some(format!(
-            "{} NVSwitches, such as {:?}: the network inside of servers is not simulated; remove the NVSwitches \
-             and their links",
-            self.scale_up.len(),
+            "{}, such as {:?}: NVLink is no part of the network; `pauseframe import simai` makes a scenario that \
+             simulates both",
+            counted(self.scale_up.len(), "NVSwitch"),
             topology.nodes()[*first].name
         ))
     }
@@ -121,12 +121,12 @@ impl Labels {
     /// host find it; further ones are named "h1.eth2".
     ///
     /// # Errors
-    /// If the topology has switches inside of servers, or a host with several links has one to another host.
+    /// If the topology has switches inside of servers, or hosts would have to forward.
     pub fn split_hosts(&self, topology: &Topology) -> Result<(Topology, Labels), String> {
         if let Some(problem) = self.inside_servers(topology) {
             return Err(problem);
         }
-        if let Some(error) = wired_hosts(topology) {
+        if let Some(error) = forwarding_hosts(topology) {
             return Err(error.to_string());
         }
         let (mut graph, mut labels) = (Topology::new(), Labels::default());

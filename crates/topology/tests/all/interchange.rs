@@ -121,9 +121,11 @@ fn first_lines_and_units_of_the_descendants_of_hpcc_are_read() {
         (vec!["0", "1", "nvswitch2", "3", "4"], "hhsss".to_owned())
     );
     assert_eq!(channel(&topology, 0, 0), (2_880_000_000_000, 25_000));
-    assert!(notes[0].starts_with("1 NVSwitches"), "{notes:?}");
+    assert!(notes[0].starts_with("1 NVSwitch shown as switches"), "{notes:?}");
     let error = labels.split_hosts(&topology).unwrap_err();
-    assert!(error.starts_with("1 NVSwitches, such as \"nvswitch2\""), "{error}");
+    assert!(error.starts_with("1 NVSwitch, such as \"nvswitch2\""), "{error}");
+    assert!(error.contains("`pauseframe import simai`"), "{error}");
+    assert_eq!(labels.problems(&topology), [error]);
 
     for (text, expected) in [
         ("5 2 1 2 4\n", "hpcc, line 1: 5 words: the first line has 3"),

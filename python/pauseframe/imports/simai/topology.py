@@ -48,7 +48,7 @@ class SimaiTopology:
         words = _first_line(path)
         self.gpus_per_server, self.nvswitches, self.gpu_type = int(words[1]), int(words[2]), words[5]
         read = _core.Topology.read(str(path), format="hpcc")
-        self.notes = [note for note in read.notes if "NVSwitches" not in note]
+        self.notes = [note for note in read.notes if "NVSwitch" not in note]
         nodes = read.nodes()
         self._numbers = {name: number for number, (name, _, _) in enumerate(nodes)}
         self._hosts = [kind == "host" for _, kind, _ in nodes]
