@@ -269,7 +269,7 @@ def test_topologies_of_forks(folder: Path) -> None:
     assert {"0:0", "0:1"} & set(run.ports.to_polars()["port"].cast(str))
     servers = "5 2 1 2 4 H100\n2 3 4\n0 2 2880Gbps 25ns 0\n1 2 2880Gbps 25ns 0\n0 3 25Gbps 1us 0\n1 4 25Gbps 1us 0\n"
     (folder / "servers.txt").write_text(servers)
-    with pytest.raises(pf.FabricError, match='1 NVSwitches, such as "nvswitch2"'):
+    with pytest.raises(pf.FabricError, match='1 NVSwitch, such as "nvswitch2"'):
         _read(folder, _config(), topology=folder / "servers.txt")
 
 

@@ -117,7 +117,9 @@ impl Statistics {
         for host in split.hosts() {
             let ports = several.get(&host).map_or_else(|| vec![host], Clone::clone);
             let switches: BTreeSet<u32> = ports.iter().filter_map(switch_at).collect();
-            switches.iter().for_each(|switch| *hosts_at.entry(*switch).or_default() += 1);
+            for switch in &switches {
+                *hosts_at.entry(*switch).or_default() += 1;
+            }
             *homes.entry(switches).or_default() += 1;
         }
         self.hosts_per_switch = range(hosts_at.into_values());

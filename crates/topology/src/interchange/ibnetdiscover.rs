@@ -84,7 +84,9 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
         let Some((_, card)) = servers.get(id) else { return number.to_string() };
         if linked[id].len() > 1 { format!("{card}.{number}") } else { (*card).to_owned() }
     })?;
-    blocks.iter().for_each(|block| add_addresses(&mut draft, block, nodes[block.id], &ports));
+    for block in &blocks {
+        add_addresses(&mut draft, block, nodes[block.id], &ports);
+    }
     let several = |block: &&Block<'_>| block.kind == NodeKind::Host && linked[block.id].len() > 1;
     let several = blocks.iter().filter(several).count();
     let ids = described.values().filter(|count| **count > 1).sum::<usize>();
