@@ -1704,8 +1704,8 @@ class Switch(Part):
     txqueuelen, 1000)
     """
     priority_of_dscp: Sequence[Sequence[int]] | None = field(default=None, kw_only=True)
-    """Priority of transports by their DSCP, in hosts and switches, as in [[10, 1], [46, 5]]; CNPs have
-    transport.rdma_cnp_priority; default [] (RFC 2474)
+    """Priority of transports by their DSCP, in hosts and switches, as in [[10, 1], [46, 5]]; CNPs are not among them;
+    default [] (RFC 2474)
     """
     classes: Mapping[str, SwitchClass] | None = field(default=None, kw_only=True)
     """Other settings for some priorities (default: none)"""

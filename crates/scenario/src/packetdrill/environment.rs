@@ -47,7 +47,8 @@ pub(super) struct Environment {
     /// `tcp_ecn`
     pub(super) ecn: u32,
     pub(super) timestamps: bool,
-    pub(super) syn_retries: [String; 2],
+    /// Of SYN, and of SYN-ACK.
+    pub(super) handshake_retries: [String; 2],
     /// Segmentation offload of the device.
     pub(super) tso: bool,
 }
@@ -58,7 +59,7 @@ impl Default for Environment {
             keys: BTreeMap::new(),
             ecn: 2,
             timestamps: true,
-            syn_retries: ["6".to_owned(), "5".to_owned()],
+            handshake_retries: ["6".to_owned(), "5".to_owned()],
             tso: true,
         }
     }
@@ -137,7 +138,7 @@ impl Environment {
             }
             "tcp_syn_retries" | "tcp_synack_retries" => {
                 number.map_err(|_| unknown())?;
-                value.clone_into(&mut self.syn_retries[usize::from(name == "tcp_synack_retries")]);
+                value.clone_into(&mut self.handshake_retries[usize::from(name == "tcp_synack_retries")]);
                 return Ok(());
             }
             "tcp_rmem" | "tcp_wmem" => return self.buffers(name, value).ok_or_else(unknown),

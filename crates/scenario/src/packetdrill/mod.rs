@@ -235,7 +235,7 @@ fn setup(script: &Script, environment: &Environment) -> Result<Setup, Stop> {
 /// The settings of a Linux host on a device of MTU 1500 without a queue.
 fn config(setup: &Setup, environment: Environment) -> Result<TcpConfig, Stop> {
     let ecn = if environment.ecn == 1 || (environment.ecn == 2 && !setup.opens) { "classic" } else { "off" };
-    let [of_syn, of_syn_ack] = environment.syn_retries;
+    let [of_syn, of_syn_ack] = environment.handshake_retries;
     let mut keys = environment.keys;
     let mut set = |key: &str, value: String| keys.insert(key.to_owned(), value);
     set("timestamps", setup.timestamps.to_string());

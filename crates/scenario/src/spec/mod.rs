@@ -117,6 +117,6 @@ impl Scenario {
     pub(crate) fn ends_at_deadlock(&self) -> bool {
         let watchdog = self.switch.pfc.as_ref().and_then(|pfc| pfc.watchdog.as_ref());
         let is_breakable = watchdog.is_some_and(|watchdog| watchdog.action != WatchdogAction::Alert);
-        self.stop.on_deadlock.unwrap_or(!is_breakable)
+        self.stop.ends_at_deadlock(is_breakable)
     }
 }

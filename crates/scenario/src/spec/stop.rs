@@ -20,3 +20,10 @@ table! {
     }
     pub fn read(t);
 }
+
+impl Stop {
+    /// Whether a deadlock ends the run; by default one that nothing can break does.
+    pub(super) fn ends_at_deadlock(&self, is_breakable: bool) -> bool {
+        self.on_deadlock.unwrap_or(!is_breakable)
+    }
+}

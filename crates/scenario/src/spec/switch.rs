@@ -46,7 +46,7 @@ table! {
         queue_packets: Option<u32> = by(queue_packets, kind);
         /// Which priority is served next
         scheduler: Scheduler = section(Scheduler::read_table);
-        /// Priority of transports by their DSCP, in hosts and switches, as in [[10, 1], [46, 5]]; CNPs have transport.rdma_cnp_priority
+        /// Priority of transports by their DSCP, in hosts and switches, as in [[10, 1], [46, 5]]; CNPs are not among them
         #[source = "RFC 2474"]
         priority_of_dscp: Vec<[u8; 2]> = or(Vec::new()) => { check_pairs(t, &priority_of_dscp); };
         /// Other settings for some priorities
