@@ -502,9 +502,9 @@ fn jobs_have_the_ranks_they_were_given() {
 /// Messages that a rank posts at one instant leave in the order of its program, not of its connections, which are open already.
 #[test]
 fn messages_leave_in_the_order_of_the_program() {
-    let receiver = |rank: u32| format!("rank {rank} of 4\n0 recv 0 1000 0\n0 recv 0 1000 1\nend 0\n");
-    let program = "rank 0 of 4\n0 send 1 1000 0\n0 send 2 1000 0\n0 send 3 1000 0\n\
-                   100000 isend 0 3 1000 1\n0 isend 1 2 1000 1\n0 isend 2 1 1000 1\n0 waitall 0 1 2\nend 0\n"
+    let receiver = |rank: u32| format!("rank {rank} of 4\n0 recv 0 900 0\n0 recv 0 900 1\nend 0\n");
+    let program = "rank 0 of 4\n0 send 1 900 0\n0 send 2 900 0\n0 send 3 900 0\n\
+                   100000 isend 0 3 900 1\n0 isend 1 2 900 1\n0 isend 2 1 900 1\n0 waitall 0 1 2\nend 0\n"
         .to_owned()
         + &[1, 2, 3].map(receiver).concat();
     for queue in ["fifo", "per_flow", "per_destination"] {
