@@ -49,7 +49,7 @@ def test_large_sizes_reach_the_rate_of_the_nic(name):
 
 
 def test_adaptive_routing_lifts_an_all_reduce_where_hashes_collide(tmp_path):
-    """By the order of 70 % with split messages. Eight queue pairs then give nothing more (docs/models/routing.md)."""
+    """By the order of 70 % with split messages. Eight queue pairs then give 4 % more (docs/models/routing.md)."""
     page = (ROOT / "docs" / "models" / "routing.md").read_text()
     (tmp_path / "rings.toml").write_text(re.findall(r"```toml\n(# rings.toml\n.*?)```", page, re.DOTALL)[0])
 
@@ -63,7 +63,7 @@ def test_adaptive_routing_lifts_an_all_reduce_where_hashes_collide(tmp_path):
 
     hashed, adaptive, more = busbw("ecmp", 4), busbw("adaptive", 4), busbw("adaptive", 8)
     assert 1.5 < adaptive / hashed < 1.9
-    assert more < 1.03 * adaptive
+    assert 1.02 < more / adaptive < 1.06
 
 
 def test_counts_are_those_of_nccl_tests():

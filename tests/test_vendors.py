@@ -276,7 +276,8 @@ def test_values_of_eos():
     channel = switch.channels["Port-Channel10"]
     assert (channel.members, channel.mode, channel.fast) == (["Ethernet1/1", "Ethernet1/2"], "passive", False)
     assert (channel.min_links, channel.fallback, channel.mclag, channel.mtu) == (2, True, "mlag 10", 9000)
-    assert list(switch.statements.notes()) == ["leaf3.cfg: not read: ip routing (line 39)"]
+    interval = "leaf3.cfg: interface Ethernet1/1: polling-interval auto: judged as the interval of all ports"
+    assert sorted(switch.statements.notes()) == [interval, "leaf3.cfg: not read: ip routing (line 39)"]
     place = switch.statements.own(Place("leaf3", "PORT", "Ethernet1/2", "admin_status"))
     assert str(place) == "leaf3 interface Ethernet1/2 shutdown"
     assert EOS.splitlines()[switch.statements.line_of(place) - 1].strip() == "shutdown"
