@@ -248,6 +248,7 @@ def _choices_of_ports(rng: random.Random, scenario: Table) -> None:
     routing = scenario["routing"]
     if routing["kind"] == "spray":
         routing["kind"] = rng.choice(["spray", "letflow", "drill", "adaptive", "ars", "ars"])
+        routing |= {"spray": rng.choice(["random", "round_robin"])} if routing["kind"] == "spray" else {}
     elif routing["kind"] == "ecmp" and rng.random() < 0.3:
         routing["hash"] = rng.choice(["murmur3", "crc32", "crc32_lo", "crc32_hi", "crc_ccitt", "xor"])
         routing |= {"hash_seeds": rng.choice(["switch", "tier", "same"]), "hash_offsets": rng.choice([[], [0, 10]])}

@@ -8,8 +8,8 @@ Table = dict[str, Any]
 KINDS = {
     "topology": "star dumbbell line leaf_spine fat_tree xgft ring torus dragonfly jellyfish custom scale_up",
     "links": "asymmetric",
-    "routing": "ecmp spray letflow drill adaptive ars conweave threshold resilient capacity up_down order_pair edst "
-    "shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
+    "routing": "ecmp spray round_robin letflow drill adaptive ars conweave threshold resilient capacity up_down "
+    "order_pair edst shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
     "pairs": "mux tunnel_remap mlag",
     "control": "newreno dctcp cubic vegas pfabric aimd lia bbr",
     "stack": "linux freebsd9 ns3",
@@ -80,7 +80,7 @@ def _links(topology: Table) -> Iterator[str]:
 def _routing(resolved: Table) -> Iterator[str]:
     routing, pfc = resolved["routing"], resolved["switch"]["pfc"]
     yield routing["kind"]
-    yield from (routing.get(key, "") for key in ("choice", "index", "weights"))
+    yield from (routing.get(key, "") for key in ("choice", "index", "weights", "spray"))
     lanes = bool(pfc) and len(pfc["priorities"]) > 1
     yield from _given(per_packet=routing.get("per") == "packet", lanes=lanes)
 

@@ -1375,10 +1375,10 @@ class Routing(Part):
         ]
         | None
     ) = None
-    """Shortest paths, chosen by a hash of the flow (ecmp), at random for every packet (spray) or flowlet (letflow), or
-    for every packet by the shortest queue of some (drill) or all next hops (adaptive), by port quality (ars), or by
-    measured round trips without reordering (conweave); or VLANs with forwarding tables from an engine or a file
-    (plan)
+    """Shortest paths, chosen by a hash of the flow (ecmp), at random or in turn for every packet (spray), at random
+    for every flowlet (letflow), or for every packet by the shortest queue of some (drill) or all next hops
+    (adaptive), by port quality (ars), or by measured round trips without reordering (conweave); or VLANs with
+    forwarding tables from an engine or a file (plan)
     """
     convergence: str | None = field(default=None, kw_only=True)
     """Time from a failure or repair until all switches have new routes (0 s to 1 h); default "10 ms"."""
@@ -1523,6 +1523,8 @@ class Routing(Part):
     """SHA-256 of the text; other text is an error (default: computed)"""
     format: Literal["csv", "json", "opensm"] | None = field(default=None, kw_only=True)
     """Format of the tables (default: by the extension of path)"""
+    spray: Literal["random", "round_robin"] | None = field(default=None, kw_only=True)
+    """How switches choose a next hop for each packet; default "random"."""
     root: str | None = field(default=None, kw_only=True)
     """Switch to rank from (default: automatic: by levels, or the switch with most links)"""
 

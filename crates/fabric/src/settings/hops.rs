@@ -8,6 +8,8 @@ use pauseframe_units::{Priority, Span};
 pub enum HopChoice {
     /// A random one for every packet.
     Spray,
+    /// All in turn, one for every packet: a turn for each group of next hops.
+    RoundRobin,
     /// A random one for every flowlet: packets of a flow with gaps of at most `gap` (`LetFlow`, NSDI 2017).
     LetFlow {
         /// A longer gap begins a flowlet.

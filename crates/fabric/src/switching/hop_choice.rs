@@ -23,6 +23,8 @@ pub(crate) struct HopChoiceState {
     chosen: BTreeMap<NodeId, PortId>,
     /// Flowlets that took another port than the one before.
     pub(crate) moves: u64,
+    /// By group of next hops: the place of the next one in turn.
+    turns: BTreeMap<Vec<PortId>, usize>,
     qualities: PortQualities,
 }
 
@@ -33,12 +35,25 @@ impl HopChoiceState {
             flowlets: BTreeMap::new(),
             chosen: BTreeMap::new(),
             moves: 0,
+            turns: BTreeMap::new(),
             qualities: PortQualities::default(),
         }
     }
 
     pub(super) fn any(&mut self, among: &[PortId]) -> PortId {
         among[self.rng.uniform_below(among.len() as u64) as usize]
+    }
+
+    /// The next of a group in turn; the first one is drawn.
+    fn in_turn(&mut self, among: &[PortId]) -> PortId {
+        let Some(turn) = self.turns.get_mut(among) else {
+            let first = self.rng.uniform_below(among.len() as u64) as usize;
+            self.turns.insert(among.to_vec(), (first + 1) % among.len());
+            return among[first];
+        };
+        let port = among[*turn];
+        *turn = (*turn + 1) % among.len();
+        port
     }
 
     /// The port of a packet's flowlet, if that goes on.
@@ -71,6 +86,7 @@ impl BorrowedSwitch<'_> {
         match ctx.settings.hop_choice {
             // With ConWeave only congestion notification messages come here.
             None | Some(HopChoice::Spray | HopChoice::ConWeave(_)) => state.any(among),
+            Some(HopChoice::RoundRobin) => state.in_turn(among),
             Some(HopChoice::LetFlow { gap }) => {
                 let key = (PortId::NONE, packet.destination_endpoint_key().unwrap_or(packet.route));
                 let port = state.flowlet_port(key, gap, among, now).unwrap_or_else(|| state.any(among));

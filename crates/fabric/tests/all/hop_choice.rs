@@ -99,6 +99,32 @@ fn a_choice_by_queue_keeps_queues_short() {
     assert!(spray > 2 * drill, "{spray} against {drill}");
 }
 
+/// Packets of a flow in turn: uplinks carry equally many, within one. m senders at line rate keep queues at m packets.
+#[test]
+fn a_turn_for_each_packet_loads_uplinks_equally() {
+    for spines in [2, 3, 8] {
+        let topology = fabric(spines, 1);
+        let settings = with_choice(HopChoice::RoundRobin, any_order());
+        let (network, ending) = run(&topology, &settings, &[flow(&topology, "host0", "host1", 4_000_000)]);
+        let sent = packets_to_spines(&network, &topology, ending.now);
+        assert!(sent.iter().max().unwrap() - sent.iter().min().unwrap() <= 1, "{sent:?}");
+    }
+    let topology = fabric(8, 8);
+    let flows: Vec<FlowSpec> = (0..8)
+        .map(|host| flow(&topology, &format!("host{host}"), &format!("host{}", 8 + host), 1_000_000))
+        .collect();
+    let settings = with_choice(HopChoice::RoundRobin, any_order());
+    let (network, ending) = run(&topology, &settings, &flows);
+    let leaf = topology.find("leaf0").unwrap();
+    let reports = network.port_reports(ending.now);
+    let to_spines = reports.iter().filter(|report| {
+        topology.owner(report.port) == leaf
+            && topology.nodes()[topology.peer(report.port)].name.starts_with("spine")
+    });
+    let longest = to_spines.map(|report| report.backlog_max).max().unwrap();
+    assert!(longest <= 8 * (1024 + 44 + 18 + 4), "{longest}");
+}
+
 const ARS: ArsSettings = ArsSettings {
     mode: ArsMode::FlowletQuality,
     idle: Span::from_us(256),

@@ -74,6 +74,7 @@ fn draw_hop_choice(rng: &mut Rng) -> HopChoice {
         rng,
         &[
             HopChoice::Spray,
+            HopChoice::RoundRobin,
             HopChoice::LetFlow { gap },
             HopChoice::Drill { samples: 2 },
             HopChoice::Adaptive,

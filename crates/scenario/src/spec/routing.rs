@@ -59,6 +59,8 @@ table! {
     pub struct OnTheSpot as "Routing" {
         /// Time from a failure or repair until all switches have new routes
         convergence: Span = or_in(Span::from_ms(10), Span::ZERO..=Span::from_secs(3600));
+        /// How switches choose a next hop for each packet
+        spray: Spray = by(spray);
         /// The function by which switches choose among equal next hops (docs/models/routing.md)
         #[source = "SAI: SAI_HASH_ALGORITHM; Broadcom RTAG7"]
         hash: HashFunction = or(HashFunction::Ideal);
@@ -117,6 +119,10 @@ fn excuse(t: &mut Table, key: &'static str, asks_nothing: impl Fn(&Item) -> bool
         t.excuse(key);
     }
     false
+}
+
+fn spray(t: &mut Table, key: &'static str, doc: &str) -> Spray {
+    if t.chosen() == "spray" { t.or(key, Spray::Random, doc) } else { Spray::Random }
 }
 
 fn mlag(t: &mut Table, key: &'static str, doc: &str) -> bool {
@@ -325,6 +331,16 @@ table! {
 }
 
 choices! {
+    /// How switches spray packets
+    pub enum Spray {
+        /// Each packet to a random next hop
+        Random = "random",
+        /// Packets to all next hops in turn, with a turn for each group of next hops
+        RoundRobin = "round_robin",
+    }
+}
+
+choices! {
     /// How a sender chooses its VLAN
     pub enum ChoiceName {
         /// Uniformly at random
@@ -363,7 +379,7 @@ impl RoutingSpec {
     /// The key that causes packets of a flow to overtake each other, if any.
     pub fn reorders(&self) -> Option<&'static str> {
         match self.kind {
-            RoutingKind::Hops(HopChoice::Spray) => Some("routing.kind = spray"),
+            RoutingKind::Hops(HopChoice::Spray | HopChoice::RoundRobin) => Some("routing.kind = spray"),
             RoutingKind::Hops(HopChoice::Drill { .. }) => Some("routing.kind = drill"),
             RoutingKind::Hops(HopChoice::Adaptive) => Some("routing.kind = adaptive"),
             RoutingKind::Hops(HopChoice::Ars(ars)) if !ars.mode.keeps_flowlets() => {
@@ -433,7 +449,7 @@ fn kinds() -> Vec<(&'static str, Kind)> {
 
 pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
     t.about("Routing", "How packets find their way");
-    let doc = "Shortest paths, chosen by a hash of the flow (ecmp), at random for every packet (spray) or flowlet (letflow), or for every \
+    let doc = "Shortest paths, chosen by a hash of the flow (ecmp), at random or in turn for every packet (spray), at random for every flowlet (letflow), or for every \
                packet by the shortest queue of some (drill) or all next hops (adaptive), by port quality (ars), or by measured round trips without reordering (conweave); or VLANs with forwarding tables from an engine or a file (plan)";
     let default = Some(("ecmp", Origin::Default, "\"ecmp\""));
     match t.variant("kind", default, &kinds(), doc) {
@@ -455,6 +471,8 @@ pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
             );
             let OnTheSpot { convergence, mlag, ref tunnel_remap, .. } = spec;
             let tunnel_remap = tunnel_remap.clone();
+            let in_turn = spec.spray == Spray::RoundRobin;
+            let kind = if in_turn { RoutingKind::Hops(HopChoice::RoundRobin) } else { kind };
             RoutingSpec { kind, convergence, mlag, tunnel_remap, hash: spec.path_hash(), vlans: None }
         }
         Some(Kind::LetFlow) => {
