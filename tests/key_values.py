@@ -98,6 +98,7 @@ VALUES: dict[str, list[Any]] = {
     "topology.hosts": [3, ["host0", "host1"]],
     "transport.initial_window": ["2 segments", "bdp"],
     "transport.rdma_mtu": ["256 B"],
+    "transport.rdma_ooo_window": [8],
     "transport.congestion_control": ["newreno", "vegas"],
     "name": ["other"],
 }

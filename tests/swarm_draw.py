@@ -305,7 +305,7 @@ def _entropy(rng: random.Random, transport: Table, switch: Table) -> None:
     any_order = {"uec_nscc": ["oblivious", "bitmap", "bitmap", "mixed", "mixed"]}.get(transport.get("preset", ""), [])
     if any_order and switch.get("queue") == "trim":
         any_order = ["bitmap", "mixed", "reps", "reps", "reps", "reps"]
-    if transport.get("rdma_selective_repeat"):
+    if transport.get("rdma_selective_repeat") or transport.get("rdma_dp_ordering") == "ooo_rw":
         any_order = any_order or ["oblivious"]
     if any_order and rng.random() < 0.95:
         transport |= {"rdma_entropy": rng.choice(any_order), "rdma_entropy_values": rng.choice([2, 64, 256])}
@@ -429,6 +429,8 @@ QUEUE_PAIRS = ["roce_dcqcn", "roce_hpcc", "roce_timely", "roce_swift", "uec_nscc
 def _queue_pairs(rng: random.Random) -> Table:
     transport: Table = {"preset": rng.choice(QUEUE_PAIRS), "rdma_mtu": "256 B", "rdma_send": rng.random() < 0.3}
     transport["rdma_selective_repeat"] = rng.random() < 0.4
+    if transport["preset"] not in ("roce_hpcc", "uec_nscc") and not transport["rdma_send"] and rng.random() < 0.6:
+        transport |= {"rdma_dp_ordering": "ooo_rw", "rdma_ooo_window": rng.choice([8, 64, 4096])}
     if rng.random() < 0.3:
         transport["rdma_max_rd_atomic"] = rng.choice([1, 2])
     transport["rdma_timeout"] = f"{rng.choice([300, 5000])} us"

@@ -13,7 +13,7 @@ KINDS = {
     "pairs": "mux tunnel_remap mlag",
     "control": "newreno dctcp cubic vegas pfabric aimd lia bbr",
     "stack": "linux freebsd9 ns3",
-    "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp port_cnps side_window few_reads "
+    "queue pairs": "none dcqcn timely swift hpcc nscc ooo_rw go_back_n delayed_cnp port_cnps side_window few_reads "
     "several_split several_in_turn oblivious bitmap reps mixed",
     "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient "
     "subflows",
@@ -100,6 +100,7 @@ def _transport(transport: Table) -> Iterator[str]:
         yield f"queue pairs: {transport['rdma_control'].split('_')[0]}"
         yield f"queue pairs: {transport['rdma_entropy']}"
         habits = _given(
+            ooo_rw=transport["rdma_dp_ordering"] == "ooo_rw",
             go_back_n=not transport["rdma_selective_repeat"],
             delayed_cnp=transport["rdma_cnp_delay"] != "0 s",
             port_cnps=transport["rdma_cnp_scope"] == "port",

@@ -187,6 +187,12 @@ SCENARIOS: dict[str, Tables] = {
         "transport": {"preset": "newreno", "fast_retransmit": True},
         "workload": [{"kind": "permutation", "size": "2 MB"}],
     },
+    "placed": {
+        "topology": {**FABRIC, "fabric_link": {"rate": "10 Gbps", "delay": "9 us"}},
+        "routing": {"kind": "spray"},
+        "transport": {"preset": "roce_dcqcn", "rdma_control": "none", "rdma_dp_ordering": "ooo_rw"},
+        "workload": [{"kind": "permutation", "size": "1 MB"}],
+    },
     "woven": {
         "topology": {**FABRIC, "fabric_link": {"rate": "4 Gbps", "delay": "1 us"}},
         "switch": {"buffer": {"size": "200 KB"}, "marker": {"kind": "step", "k": "20 KB"}},

@@ -19,6 +19,7 @@ link = { rate = "100 Gbps", delay = "500 ns" }
 """
 PERMUTATION = FABRIC + 'kind = "permutation"\nsize = "1 MB"\n'
 NSCC = {"transport.preset": "uec_nscc", "transport.rdma_control": "nscc"}
+OOO = {"transport.rdma_dp_ordering": "ooo_rw"}
 SEVERAL = {"transport.rdma_qps_per_connection": 4, "transport.rdma_split_data_on_qps": True}
 
 
@@ -84,6 +85,9 @@ def test_keys_that_change_nothing_are_warned_of() -> None:
         ),
         (NSCC | {"transport.rdma_entropy": "mixed", "routing.kind": "spray"}, "do not hash"),
         ({"transport.rdma_entropy_values": 48}, "not a power of two"),
+        (NSCC | OOO, "NSCC delivers in any order"),
+        (OOO | {"transport.preset": "roce_hpcc", "transport.rdma_control": "hpcc"}, "stamps"),
+        (OOO | {"transport.rdma_send": True}, "next posted receive"),
     ],
 )
 def test_choices_that_cannot_act_are_refused(change: dict[str, object], message: str) -> None:

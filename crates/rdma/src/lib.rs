@@ -3,6 +3,7 @@
 //! Packets enter a [`QueuePair`] by `on_packet`, time by `on_timeout`, and its output leaves by `poll_transmit`; it
 //! knows no links, switches or event queues.
 
+mod any_order;
 pub mod cc;
 mod invariants;
 mod packet;
@@ -10,6 +11,7 @@ mod queue_pair;
 mod receiver;
 mod sender;
 
+pub use any_order::DpOrdering;
 pub use packet::{NamedPsn, Opcode, Packet, Syndrome, WIRE_OVERHEAD, rnr_delay};
 pub use queue_pair::{
     CnpScope, NotificationPoint, QueuePair, QueuePairSettings, RetransmissionTimer, SideWindow, Stats,

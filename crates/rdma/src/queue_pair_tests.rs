@@ -10,6 +10,9 @@ use crate::cc::timely::{Timely, TimelySettings};
 use crate::packet::Syndrome;
 use pauseframe_units::Span;
 
+#[path = "any_order_tests.rs"]
+mod any_order;
+
 fn settings() -> QueuePairSettings {
     QueuePairSettings {
         mtu: 1024,

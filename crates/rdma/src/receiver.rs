@@ -1,5 +1,6 @@
 //! The responder of a queue pair: in-order delivery, acknowledgements, NAKs, responses to READs, and DCQCN's notification point.
 
+use crate::any_order::GapWatch;
 use crate::packet::{HALF_OF_PSNS, NamedPsn, Opcode, Packet, Syndrome, psn, unwrap_psn};
 use crate::queue_pair::{CnpScope, NotificationPoint, QueuePairSettings, Stats};
 use pauseframe_units::{Span, Time, first_broken};
@@ -15,8 +16,8 @@ pub(crate) const ACK_INTERVAL: Span = Span::from_us(250);
 /// A packet that has arrived beyond a gap.
 #[derive(Clone, Copy, Debug)]
 enum Early {
-    /// With this payload; whether it begins and ends a SEND.
-    Data(u16, [bool; 2]),
+    /// With this payload; whether it begins and ends a SEND, and requests an acknowledgement.
+    Data(u16, [bool; 3]),
     /// A READ of this length.
     Read(u32),
 }
@@ -67,9 +68,10 @@ pub(crate) struct Receiver {
     is_ack_due: bool,
     /// CNPs that wait for their delay.
     pub(crate) cnps: VecDeque<Time>,
-    /// With selective repeat and unordered delivery: packets beyond the gap, and their payload.
+    /// With selective repeat and in any order: packets beyond the gap, and their payload.
     early: BTreeMap<u64, Early>,
     limiter: CnpLimiter,
+    gap: GapWatch,
     /// Receives available to SENDs, and when others are posted again; `None`: unlimited.
     receives: Option<u32>,
     reposts: VecDeque<Time>,
@@ -81,8 +83,14 @@ impl Early {
     fn of(packet: &Packet) -> Early {
         match packet.opcode {
             Opcode::ReadRequest => Early::Read(packet.length()),
-            opcode => Early::Data(packet.payload, [opcode.begins_send(), opcode.ends_send()]),
+            opcode => {
+                Early::Data(packet.payload, [opcode.begins_send(), opcode.ends_send(), packet.ack_request])
+            }
         }
+    }
+
+    fn requests_ack(self) -> bool {
+        matches!(self, Early::Data(_, [_, _, true]))
     }
 }
 
@@ -145,14 +153,65 @@ impl Receiver {
                     self.acknowledge(now);
                 }
             }
+            Ordering::Greater if settings.places_any_order() => {
+                self.place(number, packet, port, settings, stats, now);
+            }
             Ordering::Greater => {
                 if settings.slow_restart {
                     self.notify(port, settings, now);
                 }
                 self.on_gap(number, packet, settings, stats, now);
             }
-            Ordering::Equal => self.take(packet, settings, stats, now),
+            Ordering::Equal => {
+                let is_behind_gap = self.take(packet, settings, stats, now);
+                if is_behind_gap && settings.places_any_order() {
+                    self.gap.on_progress();
+                    self.request_lost(false, port, settings, stats, now);
+                }
+            }
         }
+    }
+
+    /// Keeps a packet beyond the expected one, which may only be late.
+    fn place(
+        &mut self,
+        number: u64,
+        packet: &Packet,
+        port: &mut CnpLimiter,
+        settings: &QueuePairSettings,
+        stats: &mut Stats,
+        now: Time,
+    ) {
+        let is_new = !self.early.contains_key(&number);
+        if !is_new {
+            stats.duplicates += 1;
+        } else if self.early.len() < settings.ooo_window as usize {
+            self.early.insert(number, Early::of(packet));
+        }
+        self.request_lost(is_new, port, settings, stats, now);
+    }
+
+    /// Sends a NAK if the expected packet counts as lost after the last one, which was new or not. With selective repeat it names the next packet that
+    /// has come.
+    fn request_lost(
+        &mut self,
+        is_new: bool,
+        port: &mut CnpLimiter,
+        settings: &QueuePairSettings,
+        stats: &mut Stats,
+        now: Time,
+    ) {
+        let [first, last] = [self.early.first_key_value(), self.early.last_key_value()]
+            .map(|entry| entry.map(|(number, _)| *number));
+        if !self.gap.is_lost(self.expected, (self.early.len(), first, last), is_new, settings) {
+            return;
+        }
+        if settings.slow_restart {
+            self.notify(port, settings, now);
+        }
+        stats.naks_sent += 1;
+        let selective = first.filter(|_| settings.selective_repeat).map(NamedPsn::of);
+        self.reply(Syndrome::SequenceError, selective);
     }
 
     /// Handles a packet beyond the expected one.
@@ -181,32 +240,36 @@ impl Receiver {
         }
     }
 
-    /// Handles the expected packet.
-    fn take(&mut self, packet: &Packet, settings: &QueuePairSettings, stats: &mut Stats, now: Time) {
+    /// Handles the expected packet. Returns whether others had come before it.
+    fn take(&mut self, packet: &Packet, settings: &QueuePairSettings, stats: &mut Stats, now: Time) -> bool {
         if !self.may_accept(Early::of(packet), settings, stats, now) {
-            return;
+            return false;
         }
         self.nak_sent = false;
         self.accept(Early::of(packet), settings.mtu);
-        let mut filled = false;
+        let (mut taken, mut requests_ack) = (1, packet.ack_request);
         while let Some(early) = self.early.remove(&self.expected) {
-            filled = true;
+            taken += 1;
+            requests_ack |= early.requests_ack();
             if !self.may_accept(early, settings, stats, now) {
                 self.early.clear();
-                return;
+                return true;
             }
             self.accept(early, settings.mtu);
         }
+        let filled = taken > 1;
         if packet.opcode == Opcode::ReadRequest && !filled {
             // The response acknowledges all requests before it.
             self.unacknowledged = 0;
-            return;
+            return false;
         }
-        self.unacknowledged += 1;
+        self.unacknowledged += taken;
         let is_due = self.unacknowledged >= settings.ack_every || now >= self.acked_at + ACK_INTERVAL;
-        if filled || packet.ack_request || is_due {
+        let fills_lost = filled && !settings.places_any_order();
+        if fills_lost || requests_ack || is_due {
             self.acknowledge(now);
         }
+        filled
     }
 
     /// Whether a receive is posted for the expected packet, if it begins a SEND; otherwise the requester learns that none is.
@@ -217,7 +280,7 @@ impl Receiver {
         stats: &mut Stats,
         now: Time,
     ) -> bool {
-        let (Early::Data(_, [begins, ends]), Some(receives)) = (early, &mut self.receives) else {
+        let (Early::Data(_, [begins, ends, _]), Some(receives)) = (early, &mut self.receives) else {
             return true;
         };
         if begins {
@@ -341,8 +404,10 @@ impl Receiver {
         if settings.selective_repeat {
             self.replies.push_front(again);
         } else {
-            let is_before = |reply: &Reply| !matches!(reply, Reply::Response { end, .. } if *end > next);
-            self.replies.retain(is_before);
+            // Requests that overtake each other leave the other's response.
+            let first_after = if settings.places_any_order() { end } else { u64::MAX };
+            let is_dropped = |reply: &Reply| matches!(reply, Reply::Response { next: first, end, .. } if *end > next && *first < first_after);
+            self.replies.retain(|reply| !is_dropped(reply));
             self.replies.push_back(again);
         }
     }
@@ -416,7 +481,7 @@ mod tests {
         ];
         for (rule, falsify) in break_it {
             let mut receiver = Receiver { expected: 5, responded: 5, ..Receiver::default() };
-            receiver.early.insert(7, Early::Data(1000, [false; 2]));
+            receiver.early.insert(7, Early::Data(1000, [false; 3]));
             assert_eq!(receiver.contradiction(), None);
             falsify(&mut receiver);
             let found = receiver.contradiction().expect(rule);

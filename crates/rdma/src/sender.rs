@@ -247,7 +247,7 @@ impl Sender {
         // one, unless unordered delivery answers by bytes.
         let asks = cc.window(settings).is_some()
             && (!settings.unordered || !is_new || self.fills_window(cc, settings))
-            || settings.tx_window.is_some_and(|window| self.asks_for_quarter(number, window, settings))
+            || settings.flight_limit().is_some_and(|window| self.asks_for_quarter(number, window, settings))
             || settings.is_slower_than_acks(cc.rate());
         let (is_first, is_last) = (number == message.first, number + 1 == message.end);
         let of = if message.verb == Verb::Send { Opcode::of_send } else { Opcode::of_write };
@@ -309,7 +309,7 @@ impl Sender {
     /// Whether the window lets a packet go.
     #[inline]
     fn is_open(&self, number: u64, cc: &Controller, settings: &QueuePairSettings) -> bool {
-        let limit = settings.tx_window.map(|window| window.0);
+        let limit = settings.flight_limit().map(|window| window.0);
         let Some(window) =
             cc.window(settings).map_or(limit, |window| Some(window.min(limit.unwrap_or(window))))
         else {
@@ -438,11 +438,16 @@ impl Sender {
         if reached > self.unacknowledged {
             self.advance(reached, telemetry, cc, settings, now);
         }
-        if reached < answered {
+        if reached < answered && settings.places_any_order() {
+            // They may be late.
+            self.reads.answered = self.reads.answered.max(answered);
+        } else if reached < answered {
             self.on_missing_responses(answered, settings);
         }
         match packet.syndrome {
             Syndrome::Ack => {}
+            // A later answer has overtaken it.
+            Syndrome::SequenceError if named < self.unacknowledged && settings.places_any_order() => {}
             Syndrome::SequenceError => {
                 self.on_gap(packet, named.max(self.unacknowledged), cc, settings, stats, now);
             }
@@ -555,6 +560,10 @@ impl Sender {
                 self.selected.insert(number);
                 self.evidence = self.evidence.max(self.sent_at(number));
             }
+        }
+        if settings.places_any_order() {
+            (self.hole, self.recover, self.evidence) = (missing, self.next, now);
+            return;
         }
         // What was sent again before a packet that has arrived since is lost again.
         if missing >= self.recover || missing < self.hole && self.sent_at(missing) <= self.evidence {

@@ -8,7 +8,7 @@ use pauseframe_fabric::{
     ArsMode, ArsSettings, FailedElement, FlowSpec, FlowStatus, HopChoice, Network, ProtocolSettings,
     ScheduledFailure, Settings, TransportSettings, UdpSettings,
 };
-use pauseframe_rdma::QueuePairSettings;
+use pauseframe_rdma::{DpOrdering, QueuePairSettings};
 use pauseframe_topology::generate::leaf_spine;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, PortId, Span, Time};
@@ -295,6 +295,49 @@ fn ideal_times_know_the_links_between_switches() {
             assert!(record.ideal <= together + way, "{choice:?}, {spines}: {}", record.ideal);
             let slowdown = fct(&record).0 as f64 / record.ideal.0 as f64;
             assert!((1.0..1.1).contains(&slowdown), "{choice:?}, {spines}: {slowdown}");
+        }
+    }
+}
+
+/// The settings of queue pairs that place packets in any order, or take them in order.
+fn placing(dp_ordering: DpOrdering, selective_repeat: bool) -> Settings {
+    let mut transport = rdma(NO_CONTROL);
+    if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
+        rdma.pair = QueuePairSettings { dp_ordering, selective_repeat, ..rdma.pair };
+    }
+    Settings { transports: vec![transport], ..roce(NO_CONTROL) }
+}
+
+/// Whatever chooses by packet, at 25 to 400 Gb/s: nothing is sent again where cards place packets in any order. With a random choice much is where they do not.
+#[test]
+fn placement_in_any_order_sends_nothing_again() {
+    let by_packet = ArsSettings { mode: ArsMode::PacketQuality, ..ARS };
+    let choices = [
+        HopChoice::Spray,
+        HopChoice::RoundRobin,
+        HopChoice::Drill { samples: 2 },
+        HopChoice::Adaptive,
+        HopChoice::Ars(by_packet),
+    ];
+    for (rate, choice) in [25, 100, 400].into_iter().flat_map(|rate| choices.map(|choice| (rate, choice))) {
+        let wire = link(rate, Span::from_us(1));
+        let topology = leaf_spine(2, 4, 4, wire, wire).unwrap();
+        let flows: Vec<FlowSpec> = (0..4)
+            .map(|host| flow(&topology, &format!("host{host}"), &format!("host{}", 4 + host), 1_000_000))
+            .collect();
+        let again = |dp_ordering, selective_repeat| {
+            let settings = with_choice(choice, placing(dp_ordering, selective_repeat));
+            let (mut network, ending) = run(&topology, &settings, &flows);
+            let records = network.flow_records(ending.now);
+            assert!(records.iter().all(|record| record.status == FlowStatus::Finished), "{choice:?}");
+            records.iter().map(|record| record.retransmits).sum::<u32>()
+        };
+        for selective_repeat in [false, true] {
+            assert_eq!(again(DpOrdering::OooRw, selective_repeat), 0, "{rate} {choice:?}");
+        }
+        // Four flows on four equal paths may keep their order where queues or turns decide.
+        if choice == HopChoice::Spray {
+            assert!(again(DpOrdering::InOrder, false) > 0, "{rate}");
         }
     }
 }

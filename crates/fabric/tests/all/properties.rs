@@ -16,7 +16,7 @@ use pauseframe_fabric::{
 };
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::{ControlName, ControlParameters};
-use pauseframe_rdma::{QueuePairSettings, RetransmissionTimer};
+use pauseframe_rdma::{DpOrdering, QueuePairSettings, RetransmissionTimer};
 use pauseframe_topology::generate::{Homes, dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{NodeKind, Topology};
@@ -210,6 +210,8 @@ fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
             // Longer than any queue here, so that a timeout means a loss.
             timeout: Span::from_ms(400),
             selective_repeat: spray || coin(rng),
+            dp_ordering: one_of(rng, &[DpOrdering::InOrder, DpOrdering::OooRw]),
+            ooo_window: one_of(rng, &[8, 64, 4096]),
             unordered,
             telemetry_bytes: if control.reads_telemetry() { TELEMETRY_BYTES } else { 0 },
             control: control.into(),

@@ -11,7 +11,8 @@ use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::swift::SwiftSettings;
 use pauseframe_rdma::cc::{ControlChanges, ControlName, ControlParameters};
 use pauseframe_rdma::{
-    CnpScope, EntropyChoice, NotificationPoint, QueuePairSettings, RetransmissionTimer, SideWindow,
+    CnpScope, DpOrdering, EntropyChoice, NotificationPoint, QueuePairSettings, RetransmissionTimer,
+    SideWindow,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{fat_tree, star, xgft};
@@ -45,6 +46,8 @@ pub(crate) fn pair() -> QueuePairSettings {
         entropy: EntropyChoice::None,
         entropy_values: 64,
         selective_repeat: false,
+        dp_ordering: DpOrdering::InOrder,
+        ooo_window: 4096,
         unordered: false,
         max_reads: 16,
         changes: ControlChanges::default(),

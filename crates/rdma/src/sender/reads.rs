@@ -5,6 +5,7 @@
 //! first missing PSN, or with selective repeat the missing packets only.
 
 use super::{Cause, Message, Sender, Verb};
+use crate::any_order::GapWatch;
 use crate::cc::Controller;
 use crate::cc::hpcc::Telemetry;
 use crate::packet::{Packet, psn, unwrap_psn};
@@ -34,6 +35,9 @@ pub(super) struct Reads {
     pub(super) requested_again: Option<u64>,
     /// The packet of the last response.
     last: u64,
+    /// In any order: what an answer has acknowledged if all responses before it come.
+    pub(super) answered: u64,
+    gap: GapWatch,
 }
 
 impl Reads {
@@ -143,28 +147,46 @@ impl Sender {
         now: Time,
     ) -> bool {
         let number = unwrap_psn(packet.psn, self.unacknowledged);
+        let any_order = settings.places_any_order();
         // The responder has gone back, and the packet that it went back to is lost again.
-        if number <= std::mem::replace(&mut self.reads.last, number) {
+        if number <= std::mem::replace(&mut self.reads.last, number) && !any_order {
             self.reads.requested_again = None;
         }
         let is_known = number < self.unacknowledged || self.reads.early.contains(&number);
         if is_known || number >= self.highest || self.read_of(number).is_none() {
             stats.duplicates += 1;
-            return false;
+            return any_order && number > self.unacknowledged && self.request_lost_responses(false, settings);
         }
         let is_next = self.first_missing_response(number + 1) == number;
-        if is_next || settings.selective_repeat {
+        let keeps = any_order && self.reads.early.len() < settings.ooo_window as usize;
+        if is_next || keeps || settings.selective_repeat && !any_order {
             self.reads.early.insert(number);
         }
-        let last = self.reads.early.last().map_or(number, |last| last + 1);
+        let last = self.reads.early.last().map_or(number, |last| last + 1).max(self.reads.answered);
         let reached = self.first_missing_response(last);
         if reached > self.unacknowledged {
             self.advance(reached, &Telemetry::EMPTY, cc, settings, now);
+        }
+        if any_order {
+            return self.request_lost_responses(true, settings);
         }
         if !is_next {
             self.on_missing_responses(number, settings);
         }
         !is_next
+    }
+
+    /// Requests the first missing response again if it counts as lost after the last one, which was new or not. Returns whether it does.
+    fn request_lost_responses(&mut self, is_new: bool, settings: &QueuePairSettings) -> bool {
+        let early = &self.reads.early;
+        let (first, last) = (early.first().copied(), early.last().copied());
+        let is_lost =
+            self.reads.gap.is_lost(self.unacknowledged, (early.len(), first, last), is_new, settings);
+        if let Some(first) = first.filter(|_| is_lost) {
+            (self.reads.requested_again, self.reads.examined) = (None, 0);
+            self.on_missing_responses(first, settings);
+        }
+        is_lost
     }
 
     /// Responses before `end` are missing, which is an implied NAK: requests the rest again, or with selective repeat the missing packets.

@@ -10,7 +10,7 @@ use pauseframe_fabric::{FlowRecord, FlowStatus, IdealFctCalculator, Network, Por
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::swift::SwiftSettings;
-use pauseframe_rdma::{UNORDERED_ACK_BYTES, WindowKind};
+use pauseframe_rdma::{DpOrdering, UNORDERED_ACK_BYTES, WindowKind};
 use pauseframe_results::Names;
 use pauseframe_schema::value::Choice;
 use pauseframe_topology::Topology;
@@ -124,7 +124,8 @@ pub(super) fn waits_for_timers(
         let advice = if is_unordered {
             "their timer expires before the ACKs of what waits in queues; set a longer rdma_timeout"
         } else if fills_holes {
-            "packets that others overtake are taken for lost; use routing.kind = \"ecmp\", rdma_control = \"nscc\" or lossless = true"
+            "packets that others overtake are taken for lost; use rdma_dp_ordering = \"ooo_rw\", routing.kind = \"ecmp\", \
+             rdma_control = \"nscc\" or lossless = true"
         } else if reacts {
             "each loss sends much again; use lossless = true, a larger switch.buffer, rdma_selective_repeat or rdma_tx_window"
         } else {
@@ -172,6 +173,7 @@ fn cure_for_waits(scenario: &Scenario, record: &FlowRecord, is_unordered: bool) 
     let less = [
         ("rdma_selective_repeat", !pairs.pair.selective_repeat),
         ("rdma_timer = \"adaptive\"", pairs.pair.timer.name() != "adaptive"),
+        ("a smaller rdma_ooo_window", pairs.pair.dp_ordering == DpOrdering::OooRw),
         ("rdma_tx_window", pairs.pair.tx_window.is_none()),
     ];
     let less: Vec<&str> = less.iter().filter(|(_, helps)| *helps).map(|(key, _)| *key).collect();

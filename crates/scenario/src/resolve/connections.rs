@@ -6,14 +6,14 @@ use crate::spec::{
     WorkloadKind,
 };
 use pauseframe_fabric::path_hash::HashFunction;
-use pauseframe_rdma::EntropyChoice;
+use pauseframe_rdma::{DpOrdering, EntropyChoice, QueuePairSettings};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
 use pauseframe_transport::CongestionControlConfig;
 use pauseframe_workload::Partial;
 
 /// What helps queue pairs whose packets overtake each other.
-pub(super) const REPEAT_LOST: &str = "use rdma_control = \"nscc\", or rdma_selective_repeat = true";
+pub(super) const ANY_ORDER: &str = "use rdma_dp_ordering = \"ooo_rw\", or rdma_control = \"nscc\"";
 
 /// How a workload uses the queue pairs of a connection.
 enum Use {
@@ -94,6 +94,48 @@ pub(super) fn subflows(ledger: &mut Ledger, transports: &[Named], host: &HostSpe
     }
 }
 
+/// How queue pairs take packets that overtake each other for losses; `None`: they do not.
+pub(super) fn mistakes_order(pairs: &RdmaSpec) -> Option<&'static str> {
+    if pairs.control.is_unordered() || pairs.pair.dp_ordering == DpOrdering::OooRw {
+        None
+    } else if pairs.pair.selective_repeat {
+        Some("send packets again that others have overtaken")
+    } else {
+        Some("send all from the first gap on again (go-back-N)")
+    }
+}
+
+/// Checks keys about placement in any order.
+pub(super) fn placement(ledger: &mut Ledger, transports: &[Named]) {
+    for Named { path, spec, is_used, .. } in transports {
+        let Some(pairs) = spec.rdma().filter(|_| *is_used) else { continue };
+        if pairs.pair.dp_ordering == DpOrdering::InOrder {
+            if pairs.pair.ooo_window != QueuePairSettings::default().ooo_window {
+                ledger.warn(format!(
+                    "{path}.rdma_ooo_window: rdma_dp_ordering is \"in_order\": it changes nothing"
+                ));
+            }
+            continue;
+        }
+        let refused = [
+            (pairs.control.is_unordered(), "NSCC delivers in any order by rules of its own", "leave it out"),
+            (
+                pairs.control.reads_telemetry(),
+                "HPCC compares the stamps of packets that took the same links",
+                "use another rdma_control, or \"in_order\"",
+            ),
+            (
+                pairs.pair.uses_send,
+                "SENDs are placed in order, each in the next posted receive",
+                "use WRITEs (rdma_send = false), or \"in_order\"",
+            ),
+        ];
+        if let Some((_, message, hint)) = refused.iter().find(|(is_so, ..)| *is_so) {
+            ledger.problem(&format!("{path}.rdma_dp_ordering"), *message, *hint);
+        }
+    }
+}
+
 /// Checks keys about entropy values of packets.
 pub(super) fn entropy(ledger: &mut Ledger, transports: &[Named], routing: &RoutingSpec, switch: &SwitchSpec) {
     for Named { path, spec, is_used, .. } in transports {
@@ -121,9 +163,9 @@ pub(super) fn entropy(ledger: &mut Ledger, transports: &[Named], routing: &Routi
                 "use routing.hash = \"ideal\"",
             ),
             (
-                !is_nscc && !pairs.pair.selective_repeat,
+                !pairs.pair.selective_repeat && mistakes_order(pairs).is_some(),
                 "packets overtake each other, and go-back-N takes each for a loss",
-                REPEAT_LOST,
+                ANY_ORDER,
             ),
             (
                 !is_nscc && choice != EntropyChoice::Oblivious,

@@ -153,6 +153,7 @@ impl Draft {
         connections::check(ledger, transports, workloads);
         connections::subflows(ledger, transports, host, &self.record);
         connections::entropy(ledger, transports, routing, switch);
+        connections::placement(ledger, transports);
         conweave::check(ledger, self);
         host_ports::check(ledger, self);
         dual_tor::check(ledger, self);

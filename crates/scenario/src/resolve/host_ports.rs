@@ -1,7 +1,7 @@
 //! Hosts with several ports: keys that then act, and what is not simulated with them.
 
 use super::checks::Named;
-use super::connections::REPEAT_LOST;
+use super::connections::{ANY_ORDER, mistakes_order};
 use super::draft::Draft;
 use crate::spec::{HostSpec, HostStack, LacpRate, Protocol};
 use pauseframe_fabric::{DualTorSettings, HostPortSettings, NicQueue, PortChoice};
@@ -86,13 +86,13 @@ fn check_packets(ledger: &mut Ledger, draft: &Draft) {
         ledger.problem("host.port_choice", message.to_owned(), "use another one, or routing.kind = \"ecmp\"");
     }
     let goes_back = |transport: &&Named| match &transport.spec.protocol {
-        Protocol::Rdma(pairs) => !pairs.pair.selective_repeat && !pairs.control.is_unordered(),
+        Protocol::Rdma(pairs) => !pairs.pair.selective_repeat && mistakes_order(pairs).is_some(),
         Protocol::Tcp(_) | Protocol::Udp(_) => false,
     };
     if let Some(transport) = draft.transports.iter().filter(|one| one.is_used).find(goes_back) {
         ledger.warn(format!(
             "host.port_choice: \"balance-rr\" delivers packets out of order, and queue pairs of {} then send all from the \
-             first gap on again (go-back-N): {REPEAT_LOST}, or choose ports by flow as cards do",
+             first gap on again (go-back-N): {ANY_ORDER}, or choose ports by flow as cards do",
             transport.path
         ));
     }
