@@ -88,6 +88,7 @@ def test_keys_that_change_nothing_are_warned_of() -> None:
         (NSCC | OOO, "NSCC delivers in any order"),
         (OOO | {"transport.preset": "roce_hpcc", "transport.rdma_control": "hpcc"}, "stamps"),
         (OOO | {"transport.rdma_send": True}, "next posted receive"),
+        ({"routing.kind": "drill", "routing.spray": "round_robin"}, "spray"),
     ],
 )
 def test_choices_that_cannot_act_are_refused(change: dict[str, object], message: str) -> None:
@@ -122,6 +123,46 @@ def test_sprayed_packets_come_late() -> None:
     late = [row for row in rows if row["late_packets"]]
     assert late
     assert all(row["reorder_depth"] > 0 for row in late)
+
+
+BY_PACKET = [
+    {"routing.kind": "spray"},
+    {"routing.kind": "spray", "routing.spray": "round_robin"},
+    {"routing.kind": "drill"},
+    {"routing.kind": "adaptive"},
+    {"routing.kind": "ars", "routing.mode": "packet_quality"},
+    {"topology.ports_per_host": 2, "host.port_choice": "balance-rr"},
+]
+
+
+@pytest.mark.parametrize("change", BY_PACKET)
+def test_overtaken_packets_are_sent_again_by_cards_that_keep_order(change: dict[str, object]) -> None:
+    """Loading says so and names the cure, with which nothing is sent again."""
+    key = "host.port_choice" if "host.port_choice" in change else "routing."
+    for repeats, how in [(False, "go-back-N"), (True, "others have overtaken")]:
+        [text] = warnings(
+            pf.run(PERMUTATION, set=change | {"transport.rdma_selective_repeat": repeats}, progress=False), key
+        )
+        assert how in text
+        assert 'rdma_dp_ordering = "ooo_rw"' in text
+        run = pf.run(PERMUTATION, set=change | OOO | {"transport.rdma_selective_repeat": repeats}, progress=False)
+        assert sum(row["retransmits"] for row in run.flows) == 0
+        assert not warnings(run, key)
+
+
+def test_flowlets_and_one_path_need_no_cure() -> None:
+    for kind in ["ecmp", "letflow", "ars", "conweave"]:
+        assert not warnings(pf.run(PERMUTATION, set={"routing.kind": kind}, progress=False), "routing.")
+
+
+@pytest.mark.parametrize("order", ["random", "round_robin"])
+def test_a_sprayed_flow_in_turn_loads_uplinks_equally(order: str) -> None:
+    flow = FABRIC + 'kind = "flows"\nflows = [{ src = "host0", dst = "host4", size = "4 MB" }]\n'
+    change = OOO | {"routing.kind": "spray", "routing.spray": order, "record.paths": True}
+    rows = list(pf.run(flow, set=change, progress=False).paths)
+    sent = [row["packets"] for row in rows if row["node"] == "leaf0" and row["direction"] == "forward"]
+    assert len(sent) == 4
+    assert (max(sent) - min(sent) <= 1) == (order == "round_robin")
 
 
 def test_a_report_shows_paths_and_shares_of_equal_links(tmp_path: Path) -> None:

@@ -2211,8 +2211,8 @@ class Transport(Constants):
     rdma_selective_repeat: bool | None = field(default=None, kw_only=True)
     """Retransmit only lost packets (IRN); off: go-back-N; default false (Mittal et al., SIGCOMM 2018)"""
     rdma_dp_ordering: Literal["in_order", "ooo_rw"] | None = field(default=None, kw_only=True)
-    """Order in which a card takes packets; senders must not take late packets for lost ones where switches choose by
-    packet; default "in_order" (NVIDIA: dp_ordering, out-of-order placement of ConnectX-5 and later)
+    """Order in which cards accept packets of WRITEs and of responses to READs; any order is for switches that choose
+    by packet; default "in_order" (NVIDIA: dp_ordering, out-of-order placement of ConnectX-5 and later)
     """
     rdma_ooo_window: int | None = field(default=None, kw_only=True)
     """With rdma_dp_ordering = "ooo_rw": packets that a card keeps beyond a missing one, and packets in flight of a

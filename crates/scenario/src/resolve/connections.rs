@@ -105,6 +105,24 @@ pub(super) fn mistakes_order(pairs: &RdmaSpec) -> Option<&'static str> {
     }
 }
 
+/// Warns of queue pairs that take packets for lost which others overtake.
+pub(super) fn overtaking(ledger: &mut Ledger, transports: &[Named], routing: &RoutingSpec) {
+    let Some(reason) = routing.reorders() else { return };
+    let key = reason.split_once(' ').map_or(reason, |(key, _)| key);
+    for Named { path, spec, is_used, .. } in transports {
+        let pairs = spec.rdma().filter(|_| *is_used);
+        let Some((pairs, how)) = pairs.and_then(|pairs| Some((pairs, mistakes_order(pairs)?))) else {
+            continue;
+        };
+        let able = !pairs.pair.uses_send && !pairs.control.reads_telemetry();
+        let cure = if able { ANY_ORDER } else { "use rdma_control = \"nscc\"" };
+        ledger.warn(format!(
+            "{key}: packets overtake each other ({reason}), and queue pairs of {path} then {how}: {cure}, or routing \
+             by flow or flowlet (\"ecmp\", \"letflow\")"
+        ));
+    }
+}
+
 /// Checks keys about placement in any order.
 pub(super) fn placement(ledger: &mut Ledger, transports: &[Named]) {
     for Named { path, spec, is_used, .. } in transports {

@@ -154,6 +154,7 @@ impl Draft {
         connections::subflows(ledger, transports, host, &self.record);
         connections::entropy(ledger, transports, routing, switch);
         connections::placement(ledger, transports);
+        connections::overtaking(ledger, transports, routing);
         conweave::check(ledger, self);
         host_ports::check(ledger, self);
         dual_tor::check(ledger, self);

@@ -85,14 +85,15 @@ fn check_packets(ledger: &mut Ledger, draft: &Draft) {
         let message = "\"balance-rr\": a flow keeps the VLANs of one port";
         ledger.problem("host.port_choice", message.to_owned(), "use another one, or routing.kind = \"ecmp\"");
     }
-    let goes_back = |transport: &&Named| match &transport.spec.protocol {
-        Protocol::Rdma(pairs) => !pairs.pair.selective_repeat && mistakes_order(pairs).is_some(),
-        Protocol::Tcp(_) | Protocol::Udp(_) => false,
+    let how = |transport: &Named| match &transport.spec.protocol {
+        Protocol::Rdma(pairs) => mistakes_order(pairs),
+        Protocol::Tcp(_) | Protocol::Udp(_) => None,
     };
-    if let Some(transport) = draft.transports.iter().filter(|one| one.is_used).find(goes_back) {
+    let mut used = draft.transports.iter().filter(|one| one.is_used);
+    if let Some((transport, how)) = used.find_map(|one| Some((one, how(one)?))) {
         ledger.warn(format!(
-            "host.port_choice: \"balance-rr\" delivers packets out of order, and queue pairs of {} then send all from the \
-             first gap on again (go-back-N): {ANY_ORDER}, or choose ports by flow as cards do",
+            "host.port_choice: \"balance-rr\" delivers packets out of order, and queue pairs of {} then {how}: \
+             {ANY_ORDER}, or choose ports by flow as cards do",
             transport.path
         ));
     }
