@@ -3,8 +3,8 @@
 //! When a link goes down, in both directions at once, frames in flight are lost. A switch also loses the packets queued for the link and later
 //! packets for it. A host keeps its NIC queues, and its sockets wait. The PFC state of the link is reset: received pauses end, and waiting pause
 //! frames are discarded. When the link comes back, a switch whose ingress account still needs a pause sends one at once. Routing learns of each
-//! change after the convergence time and recomputes all shortest paths; packets in flight keep their path. If no path is left, packets take the old
-//! one up to the failure. A host with several ports notices by its own means that one is dead ([`HostPortSettings`]) and moves its flows; the network
+//! change after the convergence time and recomputes all shortest paths; from then on each switch forwards what arrives by the new ones. If no path is
+//! left, packets take the old one up to the failure. A host with several ports notices by its own means that one is dead ([`HostPortSettings`]) and moves its flows; the network
 //! stops to send to a dead port when routing learns of it. With mux cables the link prober notices, and both ToRs attract traffic as long as routing
 //! knows a way to them. A switch with a peer link (MLAG) sends on over it once routing knows that it has lost its link to a host. A damaged frame occupies the wire and is discarded at the other end (IEEE 802.3 §3.2.9, FCS); every error is detected. Left
 //! out: errors in bursts, forward error correction, replay at the link.

@@ -33,13 +33,14 @@ use crate::settings::Settings;
 use crate::switching::paths::longest_path_length;
 use crate::thread_pool::{CatchPanic, ThreadPool, run_on_temporary_threads};
 use crate::throughput::ThroughputSeries;
-use crate::traffic::Traffic;
+use crate::traffic::{FramePosition, Traffic};
 use crate::wire::capture::RawCapturedFrame;
 use crate::worker::{PartitionWorker, swap_outboxes_and_inboxes};
 use pauseframe_engine::{Fingerprint, RunCallbackDecision, RunEnding, RunLimits, RunProgress};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_units::{IndexVec, LinkId, NodeId, PortId, Span, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Maximum number of windows that a single partition runs at once while no application is notified.
@@ -514,6 +515,10 @@ impl Network {
             LinkOrRouteChange::Reroute(routes, ports) => self.reroute(&routes, &ports, now),
             LinkOrRouteChange::HostPort(port, is_down) => {
                 let changed = self.traffic.on_port_noticed(port, is_down, now);
+                // Otherwise a host chooses for new frames only.
+                if self.plan.settings.dual_tor.is_some() {
+                    self.reroute_frames(now);
+                }
                 self.reroute_endpoints(&changed, now);
             }
         }
@@ -563,6 +568,7 @@ impl Network {
         self.workers.iter_mut().for_each(|worker| worker.partition.switching.routes = Arc::clone(routes));
         let changed = self.traffic.on_new_routes(routes, host_ports, now);
         self.assign_program_paths(now);
+        self.reroute_frames(now);
         self.reroute_endpoints(&changed, now);
     }
 
@@ -570,6 +576,21 @@ impl Network {
         self.dispatch_orders(now);
         for reroute in changed {
             self.workers[usize::from(self.partition_of[reroute.holder])].partition.reroute_endpoint(reroute);
+        }
+    }
+
+    /// Gives frames under way the paths from their next switches on by the current routes.
+    fn reroute_frames(&mut self, now: Time) {
+        let mut routes: BTreeMap<FramePosition, Option<u32>> = BTreeMap::new();
+        for worker in &mut self.workers {
+            let packets = worker.partition.ctx.packets.iter_mut().filter(|packet| packet.is_flow_packet());
+            for packet in packets {
+                let Some(to) = packet.destination_endpoint_key() else { continue };
+                let position = FramePosition { route: packet.route, hop: packet.hop, to };
+                let traffic = &mut self.traffic;
+                let route = routes.entry(position).or_insert_with(|| traffic.current_route(position, now));
+                packet.route = route.unwrap_or(packet.route);
+            }
         }
     }
 

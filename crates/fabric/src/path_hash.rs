@@ -134,13 +134,25 @@ impl PathHash {
     /// Writes the egress ports of a flow's path into `out`: from the port of the node `ports[0]` to the node `ports[1]`.
     pub fn path(
         &self,
-        (topology, routes): (&Topology, &NextHops),
+        graph: (&Topology, &NextHops),
         ports: [NodeId; 2],
         flow: u32,
         addresses: &FlowAddresses,
         out: &mut Vec<PortId>,
     ) {
-        let [from, to] = ports;
+        self.path_from(ports[0], graph, ports, flow, addresses, out);
+    }
+
+    /// The same from the node `start` on, which a packet from `ports[0]` has reached.
+    pub(crate) fn path_from(
+        &self,
+        start: NodeId,
+        (topology, routes): (&Topology, &NextHops),
+        [from, to]: [NodeId; 2],
+        flow: u32,
+        addresses: &FlowAddresses,
+        out: &mut Vec<PortId>,
+    ) {
         let is_ideal = self.settings.function == HashFunction::Ideal;
         // The 5-tuple of a flow: its hosts, and ports that differ from flow to flow.
         let tuple = mix_bits(u64::from(from.0) << 32 | u64::from(to.0)) ^ mix_bits(u64::from(flow));
@@ -155,7 +167,7 @@ impl PathHash {
             };
             self.index((topology, routes), [at, to], hash)
         };
-        routes.walk(topology, from, to, choose, out);
+        routes.walk(topology, start, to, choose, out);
     }
 
     fn salt(&self, switch: NodeId) -> u64 {

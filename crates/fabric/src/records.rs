@@ -7,6 +7,8 @@ use std::ops::Range;
 
 /// From this number on flows are the queue pairs of messages that use several, or subflows of MPTCP; they are in no table, and their flow has their counts.
 pub(crate) const FIRST_PART: u32 = 1 << 30;
+/// The endpoint key of frames that belong to no flow.
+pub(crate) const NO_FLOW: u32 = u32::MAX;
 
 /// The records of all flows, by their numbers.
 #[derive(Clone, Debug, Default)]

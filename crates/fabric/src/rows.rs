@@ -4,6 +4,7 @@
 
 use crate::switching::paths::PathTable;
 pub(crate) use crate::switching::paths::{TUNNEL_BEGINS, TUNNEL_ENDS};
+use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{PortId, Time};
 
 /// The paths of all flows, and the changes that partitions have not received.
@@ -40,6 +41,20 @@ impl TrafficPathTable {
 
     pub(crate) fn row_equals(&self, row: u32, path: &[PortId]) -> bool {
         self.paths.row_equals(row, path)
+    }
+
+    /// The path in a row, up to the host at its end.
+    pub(crate) fn path(&self, row: u32, topology: &Topology) -> Vec<PortId> {
+        let ports = self.paths.ports_from(row).iter().copied();
+        let mut path: Vec<PortId> = Vec::new();
+        for port in ports.take_while(|port| *port != PortId::NONE) {
+            path.push(port);
+            let is_marker = port == TUNNEL_BEGINS || port == TUNNEL_ENDS;
+            if !is_marker && topology.nodes()[topology.peer(port)].kind != NodeKind::Switch {
+                break;
+            }
+        }
+        path
     }
 
     pub(crate) fn schedule_retirement(&mut self, row: u32, at: Time) {

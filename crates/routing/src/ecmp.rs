@@ -140,21 +140,25 @@ impl NextHops {
         &self.ports[self.first[row] as usize..self.first[row + 1] as usize]
     }
 
-    /// Number of links on a shortest path between two hosts; 0 from a host to itself, `u32::MAX` between planes without a link.
+    /// Number of links on a shortest path from a host or switch to a host; 0 from a host to itself, `u32::MAX` between planes without a link.
     ///
     /// # Panics
-    /// If `from` or `to` is not a host.
+    /// If `to` is not a host.
     pub fn distance(&self, from: NodeId, to: NodeId) -> u32 {
-        let [near, far] =
-            [from, to].map(|host| self.graph.attachment(host).expect("distances are between hosts"));
+        let far = self.graph.attachment(to).expect("distances are to hosts");
         if from == to {
             return 0;
         }
         if self.graph.node(far) == from {
             return 1;
         }
+        let (near, end_links) = match (self.graph.attachment(from), self.graph.number(from)) {
+            (Some(near), _) => (near, 2),
+            (None, Some(near)) => (near, 1),
+            (None, None) => return u32::MAX,
+        };
         let row = self.graph.attachment_row(far).map_or(0, |row| row as usize);
-        self.distance[row * self.graph.len() + near as usize].saturating_add(2)
+        self.distance[row * self.graph.len() + near as usize].saturating_add(end_links)
     }
 
     /// Writes the egress ports of the path that a flow takes from host `from` to host `to` into `out`: the

@@ -11,6 +11,7 @@ use crate::external::{
 };
 use crate::ids::HostId;
 use crate::order::{EndpointCounters, EndpointEvent, EndpointExchange, EndpointOrder};
+use crate::records::NO_FLOW;
 use pauseframe_engine::mix_bits;
 use pauseframe_units::{NodeId, Time};
 use std::collections::BTreeMap;
@@ -22,9 +23,6 @@ const NANOSECOND: u64 = 1_000;
 pub(super) fn ceil_to_nanosecond(time: Time) -> Time {
     Time(time.0.next_multiple_of(NANOSECOND))
 }
-
-/// The endpoint key of frames that belong to no flow.
-const NO_FLOW: u32 = u32::MAX;
 
 /// Paths from each host to each other one, for frames that belong to no flow: some for each pair, of which the ports of a
 /// frame choose one.

@@ -132,6 +132,12 @@ impl PacketPool {
         self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet)
     }
 
+    /// The same, to change them.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Packet> {
+        let is_free = self.free_flags();
+        self.packets.iter_mut().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet)
+    }
+
     /// Stores the variable options of a segment, if it has any.
     #[inline]
     pub(crate) fn add_tcp_options(&mut self, options: TcpOptions) -> TcpOptionsId {

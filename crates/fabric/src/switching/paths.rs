@@ -102,9 +102,14 @@ impl PathTable {
         self.search_at = MIN_RETIRED_ROWS.max(places / 4).max(2 * self.retired.len());
     }
 
+    /// The row at `route` and all behind it.
+    pub(crate) fn ports_from(&self, route: u32) -> &[PortId] {
+        &self.ports[route as usize..]
+    }
+
     /// Whether the row at `route` holds `path`.
     pub(crate) fn row_equals(&self, route: u32, path: &[PortId]) -> bool {
-        self.ports[route as usize..].starts_with(path)
+        self.ports_from(route).starts_with(path)
     }
 
     /// Increases the stride for longer paths.

@@ -5,6 +5,7 @@
 //! workloads) follows one window after the report, so the traffic can act ahead of the partitions up to the end of a window, for any partitioning.
 
 mod closing;
+mod frame_routes;
 mod jobs;
 mod multipath;
 mod opening;
@@ -27,6 +28,7 @@ use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
 use crate::rows::TrafficPathTable;
 use crate::vlan::VlanPicker;
+pub(crate) use frame_routes::FramePosition;
 use jobs::JobOnKeptConnections;
 use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, Span, Time};
@@ -99,6 +101,8 @@ pub(crate) struct Traffic {
     /// What goes over scale-up links, if servers have these.
     within_servers: Option<Box<TrafficWithinServers>>,
     pub(crate) rows: TrafficPathTable,
+    /// By row of frames of programs: the choice that stands for the number of a flow.
+    choice_of_program_row: BTreeMap<u32, u32>,
     active: u64,
     finished: u64,
     stop_when_finished: bool,
@@ -145,6 +149,7 @@ impl Traffic {
             hash: PathHash::new(&plan.topology, routes, plan.settings.path_hash.clone(), plan.settings.seed)
                 .with_whole_graph(routes),
             rows,
+            choice_of_program_row: BTreeMap::new(),
             active: 0,
             finished: 0,
             stop_when_finished,

@@ -32,8 +32,9 @@ impl Traffic {
 
     /// The same for frames of programs in a kernel; `choice` stands for the number of a flow.
     pub(crate) fn add_program_row(&mut self, hosts: [NodeId; 2], choice: u32) -> u32 {
-        let ends = FlowEnds { hosts, flow: choice, forward: true, kind: FlowKind::Tcp };
-        self.add_ecmp_row(hosts, &ends)
+        let row = self.add_ecmp_row(hosts, &ends_of_program(hosts, choice));
+        self.choice_of_program_row.insert(row, choice);
+        row
     }
 
     /// Frees rows that no sender uses any more.
@@ -45,7 +46,17 @@ impl Traffic {
 
     /// The path of a flow as its packets carry it: with the places at which they enter and leave a tunnel.
     fn find_path_row(&self, ports: [NodeId; 2], ends: &FlowEnds) -> Vec<PortId> {
-        let (mut path, tunnel) = self.find_path_and_tunnel(ports, ends);
+        self.find_path_row_from(ports[0], ports, ends)
+    }
+
+    /// The same from the node `start` on, which a packet from `ports[0]` has reached.
+    pub(super) fn find_path_row_from(
+        &self,
+        start: NodeId,
+        ports: [NodeId; 2],
+        ends: &FlowEnds,
+    ) -> Vec<PortId> {
+        let (mut path, tunnel) = self.find_path_and_tunnel(start, ports, ends);
         if let Some(begins) = tunnel {
             path.insert(path.len() - 1, TUNNEL_ENDS);
             path.insert(begins, TUNNEL_BEGINS);
@@ -54,13 +65,19 @@ impl Traffic {
     }
 
     fn find_ecmp_path(&self, ports: [NodeId; 2], ends: &FlowEnds) -> Vec<PortId> {
-        self.find_path_and_tunnel(ports, ends).0
+        self.find_path_and_tunnel(ports[0], ports, ends).0
     }
 
-    /// The path of a flow between two ports, and the place in it of the port by which packets enter a tunnel.
-    fn find_path_and_tunnel(&self, ports: [NodeId; 2], ends: &FlowEnds) -> (Vec<PortId>, Option<usize>) {
-        let entry = self.host_ports.as_ref().map_or(ports[1], |known| known.entry(ends, ports, &self.routes));
-        let mut path = self.shortest_path(ports[0], entry, ends);
+    /// The path from `start` of a flow between two ports, and the place in it of the port by which packets enter a tunnel.
+    fn find_path_and_tunnel(
+        &self,
+        start: NodeId,
+        ports: [NodeId; 2],
+        ends: &FlowEnds,
+    ) -> (Vec<PortId>, Option<usize>) {
+        let known = self.host_ports.as_ref();
+        let entry = known.map_or(ports[1], |known| known.entry(ends, [start, ports[1]], &self.routes));
+        let mut path = self.shortest_path(start, [ports[0], entry], ends);
         if entry == ports[1] {
             return (path, None);
         }
@@ -71,15 +88,18 @@ impl Traffic {
             path.extend([by, topology.nodes()[ports[1]].ports[0].reverse()]);
             return (path, None);
         }
-        path.extend(self.shortest_path(topology.owner(last), ports[1], ends));
+        let entered_at = topology.owner(last);
+        path.extend(self.shortest_path(entered_at, [entered_at, ports[1]], ends));
         (path, Some(begins))
     }
 
-    fn shortest_path(&self, from: NodeId, to: NodeId, ends: &FlowEnds) -> Vec<PortId> {
+    /// The shortest path from `start` to `ports[1]` by the hash of a flow from `ports[0]`.
+    pub(super) fn shortest_path(&self, start: NodeId, ports: [NodeId; 2], ends: &FlowEnds) -> Vec<PortId> {
         let FlowEnds { hosts, flow, forward, kind } = *ends;
         let addresses = FlowAddresses::of_flow(hosts, flow, forward, kind);
         let mut path = Vec::new();
-        self.hash.path((&self.plan.topology, &self.routes), [from, to], flow, &addresses, &mut path);
+        let graph = (&*self.plan.topology, &*self.routes);
+        self.hash.path_from(start, graph, ports, flow, &addresses, &mut path);
         path
     }
 
@@ -102,7 +122,7 @@ impl Traffic {
         flows
     }
 
-    fn ends_of_side(&self, flow: u32, side: usize) -> FlowEnds {
+    pub(super) fn ends_of_side(&self, flow: u32, side: usize) -> FlowEnds {
         let spec = self.records.flow_record(flow).spec;
         FlowEnds { hosts: hosts_of_side(&spec, side), flow, forward: side == 0, kind: self.flow_kind(&spec) }
     }
@@ -243,4 +263,9 @@ impl Traffic {
         state.vlans[side] = counted.map(|_| picked.vlan);
         Some(picked)
     }
+}
+
+/// The ends of frames of programs; `choice` stands for the number of a flow.
+pub(super) fn ends_of_program(hosts: [NodeId; 2], choice: u32) -> FlowEnds {
+    FlowEnds { hosts, flow: choice, forward: true, kind: FlowKind::Tcp }
 }

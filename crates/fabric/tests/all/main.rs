@@ -10,6 +10,7 @@ mod clocks;
 mod closed_forms;
 mod codel;
 mod common;
+mod convergence;
 mod conweave;
 mod deadlock;
 mod determinism;

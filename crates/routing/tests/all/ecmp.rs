@@ -187,8 +187,9 @@ proptest! {
         for (from, to) in drawn.hosts.iter().flat_map(|a| drawn.hosts.iter().map(move |b| (*a, *b))) {
             hops.ecmp_path(topology, from, to, flow, |node| u64::from(node.0), &mut path);
             let mut at = from;
-            for port in &path {
+            for (place, port) in path.iter().enumerate() {
                 prop_assert_eq!(topology.owner(*port), at);
+                prop_assert_eq!(hops.distance(at, to) as usize, path.len() - place);
                 at = topology.peer(*port);
             }
             prop_assert_eq!((at, path.len()), (to, hops.distance(from, to) as usize));
