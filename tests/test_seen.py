@@ -1,6 +1,8 @@
 """What a person reads where an input is wrong: what it is, and what to do, in the words of the place."""
 
 import json
+import re
+from io import StringIO
 from pathlib import Path
 
 import networkx as nx
@@ -10,7 +12,7 @@ from pauseframe.cli import devices
 from pauseframe.examples import write_example
 from pauseframe.lint.engine import rules
 from pauseframe.packetdrill import run as play
-from pauseframe.terminal.text import none_of
+from pauseframe.terminal.text import in_width, none_of, terminal_table
 from rich.console import Console
 from test_fabrics import cli
 
@@ -159,3 +161,41 @@ def test_the_rules_fit_a_terminal(monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 100
     assert sum(line.startswith("PF") for line in lines) == len(rules())
+
+
+@pytest.mark.parametrize("width", [80, 100, 130, 240])
+def test_no_number_breaks_in_a_narrow_terminal(width):
+    cells = ["381 us [380 us, 382 us] ?", "+1.4 % [+1.13 %, +1.67 %] (memory differs)"]
+    variants = [name for one in range(6) for name in (f"variant{one}", "Δ to variant0")]
+    columns = [{"header": name, "justify": "right"} for name in variants]
+    table = terminal_table("", *columns, title="a table", rows=[("FCT, mean", *(cells * 6))])
+    console = Console(width=width, file=StringIO())
+    parts = in_width(table, console)
+    for part in parts:
+        console.print(part)
+    printed = console.file.getvalue()
+    assert max(map(len, printed.splitlines())) <= width
+    for whole in (*re.split(r" (?=[\[(])", cells[0]), *re.split(r" (?=[\[(])", cells[1])):
+        assert printed.count(whole) == 6, whole
+    heads = [str(column.header) for part in parts for column in part.columns[1:]]
+    assert heads == variants
+    assert all(not str(part.columns[1].header).startswith("Δ") for part in parts)
+    assert printed.count("a table") == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "cure"),
+    [
+        ('failure=[{link="leaf0-spine1", down="1 ms"}]', 'write ["leaf0", "spine1"]'),
+        ('failure=[{link="leaf0 -> spine1", down="1 ms"}]', 'write ["leaf0", "spine1"]'),
+        ('failure=[{port=["leaf0:spine1"], down="1 ms"}]', 'write ["leaf0", "spine1"]'),
+        ("stop=never", "leave the key out"),
+        ("stop.time=false", "leave the key out"),
+        ("transport.preset.kind=tcp", "did you mean transport.kind"),
+        ("workload.size.bytes=3", "did you mean workload.bytes"),
+    ],
+)
+def test_a_value_of_another_form_leads_to_the_right_one(tmp_path, setting, cure):
+    path = tmp_path / "star.toml"
+    path.write_text(STAR)
+    assert cure in refused("run", str(path), "--set", setting)

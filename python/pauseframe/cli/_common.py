@@ -115,10 +115,10 @@ def print_json(value: Any) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Prints a table. Output to a pipe or a file is not limited to 80 columns."""
-    from pauseframe.terminal.text import wide_console
+    """Prints a table, as several if its numbers would break. A pipe or a file has more than 80 columns."""
+    from pauseframe.terminal.text import print_table as print_in_width
 
-    wide_console().print(table)
+    print_in_width(table)
 
 
 def print_wrapped(*paragraphs: str) -> None:

@@ -40,7 +40,7 @@ def reproduce(
         typer.Option(
             "--set",
             metavar="PATH=VALUE",
-            help="Change a key in all runs, to see what it decides. A variant that has its table off stays as it is. "
+            help="Change a key in all runs, to see what it decides. A table that a variant turns off stays as it is. "
             "Repeatable.",
             autocompletion=_complete.settings,
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -31,9 +32,17 @@ def render(template: str, figures: Sequence[Mapping[str, Any]], **context: Any) 
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["dotted"] = _dotted
     scripts = figure_scripts(figures)
     html: str = environment.get_template(template).render(version=__version__, figure_scripts=scripts, **context)
     return html
+
+
+def _dotted(key: str) -> Markup:
+    """A dotted key that breaks after its dots in a narrow cell."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(re.split(r"(?<=[._=,])(?=\w)", key))
 
 
 def asset(name: str) -> str:

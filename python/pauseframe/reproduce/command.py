@@ -15,7 +15,7 @@ from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import refuse_foreign, reproduce
 from pauseframe.reproduce.spec import Size, find_experiments, select
 from pauseframe.results.places import EXPERIMENTS
-from pauseframe.terminal.text import format_number, terminal_table, wide_console
+from pauseframe.terminal.text import format_number, print_table, terminal_table, wide_console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ def list_experiments(folder: Path | None, *, as_json: bool) -> None:
     rows = [
         (one.id, one.spec.figure, one.title, " ".join(claim.id for claim in one.spec.claims)) for one in experiments
     ]
-    wide_console().print(terminal_table(*columns, rows=rows))
+    print_table(terminal_table(*columns, rows=rows))
 
 
 def run_reproduce(
@@ -186,7 +186,7 @@ def _print(outcomes: Sequence[Outcome]) -> None:
             table.add_row(
                 judgement.claim.id, outcome.experiment.id, judgement.claim.claimed, shown, verdict, f"{right}/{seeds}"
             )
-    wide_console().print(table)
+    print_table(table)
     wide_console().print(", ".join(tally(verdict, count) for verdict, count in counts.items() if count))
 
 

@@ -6,19 +6,25 @@ a scenario file takes have the form of that file instead: "10 Gbps". Pages do th
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from pauseframe import _core
     from pauseframe.results import Run
     from pauseframe.types import CompletionTimes, FlowSummary, HeadroomRow, Slowdowns, Summary
 
 MISSING = "–"
+CELL_GAP = 2
+"""Columns of a terminal between two cells of a table."""
 
 
 def printable(text: str, breaks: str = "\n\t") -> str:
@@ -355,6 +361,64 @@ def wide_console() -> Console:
 
     console = Console()
     return console if console.is_terminal else Console(width=240)
+
+
+def print_table(table: Table) -> None:
+    """Prints a table, as several below one another if its numbers would break in the terminal's width."""
+    console = wide_console()
+    parts = in_width(table, console)
+    for number, part in enumerate(parts):
+        if number:
+            console.print()
+        console.print(part)
+
+
+def in_width(table: Table, console: Console) -> list[Table]:
+    """Tables of as many columns of numbers as fit, each with the columns of text that stand before them.
+
+    First intervals and remarks go below their numbers. A difference (Δ) stays beside what it is of. Long text wraps.
+    """
+    labels = list(takewhile(lambda column: column.justify != "right", table.columns))
+    numbers = table.columns[len(labels) :]
+    width = partial(_least_width, console=console)
+    if not numbers or sum(map(width, table.columns)) <= console.width:
+        return [table]
+    numbers = [replace(column, _cells=[_in_lines(cell) for cell in column.cells]) for column in numbers]
+    groups: list[list[Column]] = []
+    for column in numbers:
+        if groups and str(column.header).startswith("Δ"):
+            groups[-1].append(column)
+        else:
+            groups.append([column])
+    room = console.width - sum(map(width, labels))
+    parts: list[list[Column]] = [[]]
+    for group in groups:
+        if parts[-1] and sum(map(width, [*parts[-1], *group])) > room:
+            parts.append([])
+        parts[-1] += group
+    return [_with_columns(table, [*labels, *part], has_title=number == 0) for number, part in enumerate(parts)]
+
+
+def _least_width(column: Column, console: Console) -> int:
+    """The width, with the gap to the next column, in which no number breaks; text of a third of the line may."""
+    from rich.measure import Measurement
+
+    wide = console.options.update(width=10_000)
+    cells = [Measurement.get(console, wide, cell) for cell in column.cells]
+    is_whole = column.justify == "right" or column.no_wrap
+    widths = [cell.maximum if is_whole or cell.maximum <= console.width // 3 else cell.minimum for cell in cells]
+    return max([*widths, Measurement.get(console, wide, column.header).minimum]) + CELL_GAP
+
+
+def _in_lines(cell: Any) -> Any:
+    return cell.replace(" [", "\n[").replace(" (", "\n(") if isinstance(cell, str) else cell
+
+
+def _with_columns(table: Table, columns: list[Column], has_title: bool) -> Table:
+    part = copy(table)
+    part.columns = [replace(column, _index=index) for index, column in enumerate(columns)]
+    part.title = table.title if has_title else None
+    return part
 
 
 def two_columns(rows: Iterable[tuple[str, str]], title: str) -> str:
