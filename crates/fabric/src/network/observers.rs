@@ -24,6 +24,11 @@ impl Network {
         }
     }
 
+    /// Takes no more samples.
+    pub fn disable_sampling(&mut self) {
+        self.sampler = None;
+    }
+
     /// Captures up to `limit` frames that these ports send.
     pub fn enable_frame_capture(&mut self, ports: &[PortId], limit: u64) {
         let mut wanted = vec![false; self.plan.topology.port_count()];

@@ -295,6 +295,9 @@ impl<'a> Recording<'a> {
     /// Writes what the network has observed since the last call.
     fn drain(&mut self, network: &mut Network) -> Result<(), WriteFailure> {
         self.series.add(&network.take_metric_samples());
+        if self.series.full().is_some() {
+            network.disable_sampling();
+        }
         self.series.write_parts(self.names).map_err(|cause| ("series.parquet", cause))?;
         let Some(packets) = &mut self.packets else { return Ok(()) };
         for frame in network.take_captured_frames() {
