@@ -137,7 +137,7 @@ BY_PACKET = [
 
 @pytest.mark.parametrize("change", BY_PACKET)
 def test_overtaken_packets_are_sent_again_by_cards_that_keep_order(change: dict[str, object]) -> None:
-    """Loading says so and names the cure, with which nothing is sent again."""
+    """Loading warns and names the cure, with which nothing is sent again."""
     key = "host.port_choice" if "host.port_choice" in change else "routing."
     for repeats, how in [(False, "go-back-N"), (True, "others have overtaken")]:
         [text] = warnings(

@@ -188,7 +188,7 @@ def test_no_number_breaks_in_a_narrow_terminal(width):
     [
         ('failure=[{link="leaf0-spine1", down="1 ms"}]', 'write ["leaf0", "spine1"]'),
         ('failure=[{link="leaf0 -> spine1", down="1 ms"}]', 'write ["leaf0", "spine1"]'),
-        ('failure=[{port=["leaf0:spine1"], down="1 ms"}]', 'write ["leaf0", "spine1"]'),
+        ('failure=[{link=["leaf0:spine1"], down="1 ms"}]', 'write ["leaf0", "spine1"]'),
         ("stop=never", "leave the key out"),
         ("stop.time=false", "leave the key out"),
         ("transport.preset.kind=tcp", "did you mean transport.kind"),

@@ -336,8 +336,17 @@ pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String
             *item = Item { value: Value::Array(vec![Item::table(new.place)]), place: new.place };
         }
         item = only_element(item, segment)?;
-        item = step(item, segment, new.place)
-            .map_err(|message| (format!("{} {message}", segments[..depth].join(".")), String::new()))?;
+        let is_value = !matches!(item.value, Value::Table(_) | Value::Array(_) | Value::Bool(_));
+        item = step(item, segment, new.place).map_err(|message| {
+            let above = &segments[..depth.saturating_sub(1)];
+            let beside = [above, &segments[depth..]].concat().join(".");
+            let hint = if is_value {
+                format!("did you mean {beside}, which stands beside it?")
+            } else {
+                String::new()
+            };
+            (format!("{} {message}", segments[..depth].join(".")), hint)
+        })?;
     }
     *item = new;
     Ok(())

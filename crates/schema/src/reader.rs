@@ -303,7 +303,7 @@ impl<'a, 'd> Table<'a, 'd> {
     }
 
     fn may<T: Setting>(&mut self, key: &str, stand_in: &str) -> Option<T> {
-        let Some((value, origin)) = self.given::<T>(key) else {
+        let Some((value, origin)) = self.given_or_left_out::<T>(key, Some(stand_in)) else {
             if !self.is_idle {
                 self.ledger.automatic(self.at(key), stand_in, Origin::Default);
             }
@@ -486,11 +486,22 @@ impl<'a, 'd> Table<'a, 'd> {
 
     /// The value from the file or the preset.
     fn given<T: Setting>(&mut self, key: &str) -> Option<(T, Origin)> {
+        self.given_or_left_out(key, None)
+    }
+
+    /// The same of a key that may be left out: `stand_in` describes what holds then.
+    fn given_or_left_out<T: Setting>(&mut self, key: &str, stand_in: Option<&str>) -> Option<(T, Origin)> {
         if let Some(item) = self.item.and_then(|item| item.get(key)) {
             return match T::read(item) {
                 Ok(value) => Some((value, Origin::from(item.place))),
                 Err(mistake) => {
-                    let hint = if mistake.hint.is_empty() { one_of_several::<T>(item) } else { mistake.hint };
+                    let hint = match stand_in.filter(|_| is_word_for_none(item)) {
+                        Some(stand_in) => format!("leave the key out for {stand_in:?}"),
+                        None if mistake.hint.is_empty() => {
+                            self.beside(item).unwrap_or_else(|| one_of_several::<T>(item))
+                        }
+                        None => mistake.hint,
+                    };
                     self.ledger.problem(&self.at(key), mistake.message, hint);
                     None
                 }
@@ -498,6 +509,16 @@ impl<'a, 'd> Table<'a, 'd> {
         }
         let (value, origin) = self.of_preset(key)?;
         Some((T::read(&parse_word(value, Place::Nowhere)).ok()?, origin))
+    }
+
+    /// What to set in place of a key below one that is no table.
+    fn beside(&self, item: &Item) -> Option<String> {
+        let Value::Table(pairs) = &item.value else { return None };
+        if item.place != Place::Set {
+            return None;
+        }
+        let (key, _) = pairs.first()?;
+        Some(format!("did you mean {}, which stands beside it?", self.at(key)))
     }
 
     /// The value of `key` in the preset, or in the stack below it.
@@ -615,6 +636,16 @@ impl<'a, 'd> Table<'a, 'd> {
                 self.ledger.problem_with(item, &path, "unknown key".to_owned(), hint.clone());
             }
         }
+    }
+}
+
+/// Whether a value is a word for no value.
+fn is_word_for_none(item: &Item) -> bool {
+    const WORDS: [&str; 8] = ["none", "never", "off", "no", "unlimited", "infinite", "inf", ""];
+    match &item.value {
+        Value::Text(text) => WORDS.contains(&text.trim().to_ascii_lowercase().as_str()),
+        Value::Bool(is_wanted) => !is_wanted,
+        _ => false,
     }
 }
 

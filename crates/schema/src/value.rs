@@ -157,6 +157,17 @@ pub fn wrong_sort<T>(item: &Item, expected: &str) -> Result<T, Mistake> {
     Err(Mistake { message, hint: String::new() })
 }
 
+/// A suggestion for two values in one text, such as "leaf0-spine1".
+fn in_two(value: &Value) -> String {
+    let Value::Text(text) = value else { return String::new() };
+    let separators = ["<->", "->", "--", " to ", ",", ";", "|", "/", " ", ":", "-"];
+    let halves = separators.iter().find_map(|separator| text.split_once(separator));
+    match halves.map(|(first, second)| [first.trim(), second.trim()]) {
+        Some([first, second]) if ![first, second].contains(&"") => format!("write [{first:?}, {second:?}]"),
+        _ => String::new(),
+    }
+}
+
 /// A suggestion for a number without unit.
 fn with_unit<T: Quantity>(item: &Item) -> String {
     match item.value {
@@ -371,13 +382,21 @@ impl<T: Setting> Setting for [T; 2] {
     }
     fn read(item: &Item) -> Result<[T; 2], Mistake> {
         let two = format!("expected two in brackets ({})", T::type_name());
-        if !matches!(item.value, Value::Array(_)) {
-            return wrong_sort(item, &format!("two values in brackets ({})", Self::type_name()));
-        }
-        let count = |found: Vec<T>| Mistake {
-            message: format!("{} values; {two}", found.len()),
-            hint: String::new(),
+        let Value::Array(items) = &item.value else {
+            let message = format!(
+                "{} is {}; expected two values in brackets ({})",
+                item.show(),
+                item.sort(),
+                Self::type_name()
+            );
+            return Err(Mistake { message, hint: in_two(&item.value) });
         };
+        let of_one = match items.as_slice() {
+            [only] => in_two(&only.value),
+            _ => String::new(),
+        };
+        let count =
+            |found: Vec<T>| Mistake { message: format!("{} values; {two}", found.len()), hint: of_one };
         Vec::<T>::read(item)?.try_into().map_err(count)
     }
     fn toml(&self) -> String {

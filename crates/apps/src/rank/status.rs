@@ -1,8 +1,10 @@
 //! The current activity of a rank, and the reason why it is stuck if no further event will occur.
 
 use super::{Activity, Cursor, Early, Owner, Rank, Request, World};
+use crate::application::Op;
 use crate::replay::Fault;
 use pauseframe_units::{Time, counted};
+use std::collections::BTreeSet;
 
 /// Maximum number of open requests that a message lists individually.
 const TOLD: usize = 4;
@@ -108,10 +110,14 @@ impl Rank {
                 (owner, at, format!("rank {to} to receive {bytes} bytes"))
             }
             Request::Receive { owner, from, tag, step, .. } => {
-                let from = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
-                let tag = tag.map_or("any tag".to_owned(), |tag| format!("tag {tag}"));
-                let tag = if matches!(owner, Owner::Run(_)) { String::new() } else { format!(" with {tag}") };
-                (owner, step, format!("a message from {from}{tag}"))
+                let sender = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
+                let with = if matches!(owner, Owner::Run(_)) {
+                    String::new()
+                } else {
+                    let tag_text = tag.map_or("any tag".to_owned(), |tag| format!("tag {tag}"));
+                    format!(" with {tag_text}{}", self.without_send(from, tag, world))
+                };
+                (owner, step, format!("a message from {sender}{with}"))
             }
         };
         match (owner, &self.cursor) {
@@ -126,5 +132,27 @@ impl Rank {
             (Owner::Step(step), _) => Some((step, format!("waits for {missing}"))),
             (Owner::Block, _) => Some((step, format!("waits for {missing}"))),
         }
+    }
+
+    /// What to add about a message that no program sends.
+    fn without_send(&self, from: Option<u32>, tag: Option<i32>, world: World) -> String {
+        let programs = world.application.programs.iter().enumerate();
+        let senders = programs.filter(|(rank, _)| from.is_none_or(|from| from as usize == *rank));
+        let tags: BTreeSet<i32> = senders
+            .flat_map(|(_, program)| &program.ops)
+            .filter_map(|op| match op {
+                Op::Send { to, tag, .. } if *to == self.id => Some(*tag),
+                _ => None,
+            })
+            .collect();
+        if tag.map_or(!tags.is_empty(), |tag| tags.contains(&tag)) {
+            return String::new();
+        }
+        let sender = from.map_or("no rank sends".to_owned(), |from| format!("rank {from} never sends"));
+        if tags.is_empty() {
+            return format!(", which {sender}");
+        }
+        let known: Vec<String> = tags.iter().take(TOLD).map(i32::to_string).collect();
+        format!(", which {sender}: what it gets from there has tag {}", known.join(", "))
     }
 }

@@ -138,8 +138,8 @@ fn goal() {
             (
                 swapped(GOAL, 4, 15),
                 &[
-                    "FILE:16: rank 0: waits for a message from rank 0 with tag 4",
-                    "FILE:9: rank 1: waits for a message from rank 1 with tag 5",
+                    "FILE:16: rank 0: waits for a message from rank 0 with tag 4, which rank 0 never sends: what it gets from there has tag 5",
+                    "FILE:9: rank 1: waits for a message from rank 1 with tag 5, which rank 1 never sends: what it gets from there has tag 4",
                 ],
             ),
             (with("num_ranks 2", "num_ranks 3"), &["FILE: has no rank 2: it is cut short"]),
@@ -161,7 +161,7 @@ fn goal() {
                 with("from 0 tag 4", "from 0 tag 5"),
                 &[
                     "FILE:9: rank 0: waits for a message from rank 1 with tag 5",
-                    "FILE:16: rank 1: waits for a message from rank 0 with tag 5",
+                    "FILE:16: rank 1: waits for a message from rank 0 with tag 5, which rank 0 never sends: what it gets from there has tag 4",
                 ],
             ),
         ],
@@ -210,7 +210,10 @@ fn simgrid() {
         ],
     );
     let waits = said("ti-stuck", with("irecv 0 3", "irecv 0 4").replace("0 1 3", "0 1 4").as_bytes());
-    assert_eq!(waits[1], "FILE:9: rank 1: waits with request 0 for a message from rank 0 with tag 4");
+    assert_eq!(
+        waits[1],
+        "FILE:9: rank 1: waits with request 0 for a message from rank 0 with tag 4, which rank 0 never sends: what it gets from there has tag 3"
+    );
     // Each line contains one action of one rank; the order of lines of different ranks does not matter.
     assert!(said("ti-turned", swapped(TIME_INDEPENDENT, 4, 7).as_bytes()).is_empty());
     // A receive that only a test checks is complete at the latest when MPI_Finalize returns.

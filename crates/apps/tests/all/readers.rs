@@ -101,7 +101,7 @@ fn a_trace_that_cannot_finish_says_who_waits_for_what() {
         [
             "rank 0, line 6: waits with request 1 for a message from rank 2 with tag 8",
             "rank 1, line 13: waits in barrier 0 on communicator 0 for a message from rank 0",
-            "rank 2, line 18: waits with request 5 for a message from rank 1 with tag 9",
+            "rank 2, line 18: waits with request 5 for a message from rank 1 with tag 9, which rank 1 never sends: what it gets from there has tag 10",
         ]
     );
     // Two large sends before their receives: neither send can complete, so both ranks wait.

@@ -399,8 +399,8 @@ fn a_trace_that_cannot_finish_is_refused_with_ranks_and_what_they_wait_for() {
     assert!(matches!(error, RunError::Refused(_)), "{error}");
     assert_eq!(
         error.to_string(),
-        "mpi: workload.0: cannot finish: 2 of 2 ranks wait for ever: program:2: rank 0: waits for a message from rank 1 with tag 1; \
-         program:5: rank 1: waits for a message from rank 0 with tag 1"
+        "mpi: workload.0: cannot finish: 2 of 2 ranks wait for ever: program:2: rank 0: waits for a message from rank 1 with tag 1, which rank 1 never sends; \
+         program:5: rank 1: waits for a message from rank 0 with tag 1, which rank 0 never sends"
     );
 }
 
@@ -409,8 +409,7 @@ fn a_trace_that_takes_messages_from_anybody_is_run_and_says_what_it_waited_for()
     let results = packets(&waiting("any"));
     assert_eq!(floats(&results.jobs, "finish_us"), [None]);
     let warning = &results.summary.warnings[results.summary.warnings.len() - 1];
-    let expected =
-        "2 of 2 ranks did not finish; rank 0, line 2: waits for a message from any rank with tag 1";
+    let expected = "2 of 2 ranks did not finish; rank 0, line 2: waits for a message from any rank with tag 1, which no rank sends";
     assert!(warning.contains(expected), "{warning}");
 }
 

@@ -317,7 +317,10 @@ fn a_trace_that_cannot_finish_says_which_rank_waits_for_what() {
     let application = parse("a", &sources, None, ReadOptions::default()).unwrap();
     let error = run(Arc::new(application.clone()), Options::default(), NETWORK).unwrap_err();
     let told: Vec<String> = error.faults().iter().map(|fault| application.describe(fault)).collect();
-    assert_eq!(told, ["a.0.et: rank 0, step 0: waits for a message from rank 1 with tag 0"]);
+    assert_eq!(
+        told,
+        ["a.0.et: rank 0, step 0: waits for a message from rank 1 with tag 0, which rank 1 never sends"]
+    );
 }
 
 #[test]
