@@ -183,3 +183,148 @@ def test_the_binomial_of_a_report_is_one() -> None:
     assert sum(count * paths.binomial(count, 8, 20) for count in range(21)) == pytest.approx(20 / 8)
     # As many flows as links use 1 - 1/e of many links.
     assert paths.used_links(1000, 1000) / 1000 == pytest.approx(0.632, abs=0.001)
+
+
+STAR_OF_THREE = """
+stop = "500 ms"
+topology = {{ kind = "custom", hosts = [{hosts}], switches = ["S"], link = {{ rate = "10 Gbps", delay = "1 us" }},
+  links = [["a", "S"], ["b", "S"], {{ ends = ["c", "S"], delay = "100 us" }}] }}
+transport = {{ {transport} }}
+workload = {{ kind = "flows", flows = [{{ src = "a", dst = "c", size = "5 MB" }}] }}
+"""
+TWO_WAYS = """
+stop = "500 ms"
+routing = {{ kind = "ecmp" }}
+topology = {{ kind = "custom", hosts = ["a", "b"], switches = ["L1", "S1", "S2", "L2"],
+  link = {{ rate = "10 Gbps", delay = "1 us" }},
+  links = [["a", "L1"], ["b", "L2"], ["L1", "S1"], ["S1", "L2"],
+  {{ ends = ["L1", "S2"], delay = "100 us" }}, ["S2", "L2"]] }}
+transport = {{ preset = "roce_hpcc" }}
+workload = {{ kind = "flows", flows = [{{ src = "a", dst = "b", size = "5 MB" }}] }}
+"""
+
+
+@pytest.mark.parametrize(
+    "transport",
+    [
+        'preset = "roce_hpcc"',
+        'preset = "roce_dcqcn", rdma_window = "fixed"',
+        'preset = "tcp_bolt"',
+    ],
+)
+def test_the_longest_path_is_that_of_the_longest_time(transport):
+    """Windows of a round trip fill the way to the farthest host, in whatever order hosts are named."""
+    times = set()
+    for hosts in ('"a", "b", "c"', '"c", "a", "b"'):
+        run = pf.run(pf.Scenario.from_toml(STAR_OF_THREE.format(hosts=hosts, transport=transport)), progress=False)
+        [flow] = list(run.flows)
+        assert flow["slowdown"] < 1.05
+        times.add(flow["fct_us"])
+    assert len(times) == 1
+
+
+def test_the_longest_path_is_the_longest_of_several():
+    for seed in (1, 2, 3, 4):
+        run = pf.run(pf.Scenario.from_toml(TWO_WAYS.format()), seed=seed, progress=False)
+        [flow] = list(run.flows)
+        assert flow["fct_us"] < 4900, seed
+
+
+def test_an_initial_window_of_a_bdp_is_that_of_the_own_link():
+    """An idle host with a slow link does not shrink the windows of the others."""
+    text = """
+    topology = {{ kind = "custom", hosts = ["a", "b"{more}], switches = ["S"],
+      link = {{ rate = "100 Gbps", delay = "1 us" }},
+      links = [["a", "S"], ["b", "S"]{link}] }}
+    transport = {{ preset = "newreno", stack = "none", initial_window = "bdp" }}
+    workload = {{ kind = "flows", flows = [{{ src = "a", dst = "b", size = "500 KB" }}] }}
+    """
+    slow = {"more": ', "c"', "link": ', { ends = ["c", "S"], rate = "1 Gbps" }'}
+    runs = [
+        pf.run(pf.Scenario.from_toml(text.format(**one)), progress=False) for one in ({"more": "", "link": ""}, slow)
+    ]
+    alone, beside = (next(iter(run.flows))["slowdown"] for run in runs)
+    assert alone < 1.1
+    assert beside < 1.1
+
+
+DUAL = """
+topology = { kind = "star", hosts = 4, ports_per_host = 2, link = { rate = "100 Gbps", delay = "1 us" } }
+transport = { preset = "roce_dcqcn", rdma_control = "none" }
+workload = { kind = "n_to_1", senders = 3, size = "1 MB" }
+"""
+
+
+def sent_to(run, host):
+    """Packets sent to each port of a host."""
+    return [row["tx_packets"] for row in run.ports if row["peer"].partition(":")[0] == host]
+
+
+def test_a_backup_port_receives_nothing():
+    run = pf.run(DUAL, set={"host.port_choice": "active-backup"}, progress=False)
+    # Ports without a packet have no row.
+    [first] = sent_to(run, "host0")
+    assert first > 2900
+    assert all(row["slowdown"] >= 1 for row in run.queries)
+
+
+def test_the_least_loaded_port_is_so_with_the_new_flow():
+    text = """
+    topology = { kind = "custom", hosts = ["a", "b"], switches = ["S"], link = { delay = "1 us" },
+      links = [{ ends = ["a", "S"], rate = "10 Gbps" }, { ends = ["a", "S"], rate = "40 Gbps" },
+      { ends = ["b", "S"], rate = "100 Gbps" }] }
+    host = { port_choice = "least_loaded" }
+    transport = { preset = "roce_dcqcn", rdma_control = "none" }
+    workload = { kind = "flows", flows = [{ src = "a", dst = "b", size = "1 MB" }] }
+    """
+    [flow] = list(pf.run(text, progress=False).flows)
+    assert flow["fct_us"] < 225
+
+
+def test_equally_loaded_ports_are_drawn():
+    text = """
+    topology = { kind = "star", hosts = 32, ports_per_host = 2, link = { rate = "10 Gbps", delay = "1 us" } }
+    host = { port_choice = "least_loaded" }
+    transport = { preset = "roce_dcqcn", rdma_control = "none" }
+    workload = { kind = "permutation", size = "100 KB" }
+    """
+    run = pf.run(text, progress=False)
+    by_port = [0, 0]
+    for row in run.ports:
+        if row["port"].startswith("host") and row["tx_packets"] > 50:
+            by_port[int(row["port"].rpartition(":")[2])] += 1
+    assert sum(by_port) == 32
+    assert min(by_port) > 6
+
+
+@pytest.mark.parametrize("kind", ["letflow", "ars"])
+def test_a_repaired_link_moves_no_flow_without_a_gap(kind):
+    """Packets come each 12 us; the link that they do not use is down for a while."""
+    text = f"""
+    stop = "3 ms"
+    topology = {{ kind = "custom", hosts = ["a", "b"], switches = ["S", "T"],
+      link = {{ rate = "10 Gbps", delay = "1 us" }},
+      links = [["a", "S"], ["b", "T"], ["S", "T"], ["S", "T"]] }}
+    routing = {{ kind = "{kind}", convergence = "10 us" }}
+    record = {{ paths = true }}
+    workload = {{ kind = "udp", sources = ["a"], destinations = ["b"], rate = "1 Gbps" }}
+    """
+    for seed in range(1, 9):
+        moved = []
+        for port in ("S:1", "S:2"):
+            failure = [{"port": port, "down": "1 ms", "up": "2 ms"}]
+            run = pf.run(text, set={"failure": failure}, seed=seed, progress=False)
+            sent = {row["port"]: row["tx_packets"] for row in run.ports if row["port"] in ("S:1", "S:2")}
+            moved.append(len([port for port, packets in sent.items() if packets]) > 1)
+        # Only the failure of the link in use moves the flow.
+        assert sorted(moved) == [False, True], seed
+
+
+def test_trimming_that_no_transport_knows_is_told():
+    text = (
+        FABRIC.replace("switch = { pfc = true }", 'switch = { queue = "trim" }')
+        + 'kind = "permutation"\nsize = "9 KB"\n'
+    )
+    [told] = warnings(pf.run(text, progress=False), "switch.queue")
+    assert "NSCC alone" in told
+    assert not warnings(pf.run(text, set=NSCC, progress=False), "switch.queue")

@@ -9,10 +9,14 @@ use pauseframe_units::{NodeId, Span};
 use std::sync::Arc;
 
 impl Context {
-    /// The TCP settings of `transport` with the clock phase of `host`.
+    /// The TCP settings of `transport` with the clock phase and the initial window of `host`.
     pub(super) fn host_tcp_config(&self, host: NodeId, transport: u16) -> Arc<TcpConfig> {
         let config =
             self.settings.transports[usize::from(transport)].tcp().expect("a flow of TCP has its settings");
+        let own = self.settings.initial_windows.get(&(transport, host));
+        let own =
+            own.map(|window| Arc::new(TcpConfig { initial_window: *window, ..TcpConfig::clone(config) }));
+        let config = own.as_ref().unwrap_or(config);
         if !self.settings.ticks_apart || config.rto.granularity.0 <= 1 {
             return Arc::clone(config);
         }

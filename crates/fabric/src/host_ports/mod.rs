@@ -3,7 +3,8 @@
 //! In the graph of a network each port of a host is a node ([`pauseframe_topology::PortOfHost`]), and so it is here: a host with several ports is
 //! several `Host`s, which share endpoints (`endpoint/several_ports.rs`). The sender chooses its own port by [`PortChoice`]; it moves its
 //! flows once it has noticed that a port is dead. The port that packets reach is chosen by the network, as by ECMP: the
-//! nearest to the sender's port, among equal ones by the hash of the flow; with [`PortChoice::Rail`] it is the port of the same number.
+//! nearest to the sender's port, among equal ones by the hash of the flow; with [`PortChoice::Rail`] it is the port of the same number, with
+//! [`PortChoice::ActiveBackup`] the active one of the receiver.
 
 pub mod bond;
 
@@ -140,13 +141,13 @@ impl HostPorts {
     }
 
     /// The places of a new flow among those of its hosts, source first; each later choice needs them again.
-    pub fn assign_turns(&mut self, hosts: [NodeId; 2], kind: FlowKind) -> [u32; 2] {
+    pub fn assign_turns(&mut self, hosts: [NodeId; 2], flow: u32, kind: FlowKind) -> [u32; 2] {
         match self.settings.choice {
             PortChoice::QueueAffinity if kind == FlowKind::QueuePair => {
                 hosts.map(|host| self.next_turn(host))
             }
             PortChoice::Rail => [self.next_turn(hosts[0]); 2],
-            PortChoice::LeastLoaded => hosts.map(|host| self.least_loaded(host)),
+            PortChoice::LeastLoaded => hosts.map(|host| self.least_loaded(host, flow)),
             PortChoice::Lacp
             | PortChoice::Xor
             | PortChoice::QueueAffinity
@@ -162,15 +163,17 @@ impl HostPorts {
         *turn - 1
     }
 
-    /// The number of the port with the fewest flows for its rate.
-    fn least_loaded(&self, host: NodeId) -> u32 {
+    /// The number of the port that has the fewest flows for its rate with the new one; among equal ones the flow draws.
+    fn least_loaded(&self, host: NodeId, flow: u32) -> u32 {
         let Some(ports) = self.ports.get(&host) else { return 0 };
         let open = |port: NodeId| self.open.get(&port).copied().unwrap_or(0);
+        let draw = mix_bits(self.seed ^ mix_bits(u64::from(host.0) << 32 | u64::from(flow)));
         let load = |number: &u32| {
             let port = ports[*number as usize];
             (
                 self.given_up.contains(&port),
-                u128::from(open(port)) * 1_000_000_000_000 / u128::from(self.rates[&port]),
+                u128::from(open(port) + 1) * 1_000_000_000_000 / u128::from(self.rates[&port]),
+                mix_bits(draw ^ u64::from(*number)),
             )
         };
         (0..ports.len() as u32).min_by_key(load).unwrap_or(0)
@@ -301,6 +304,14 @@ impl HostPorts {
             same.filter(|same| self.settings.choice == PortChoice::Rail && known.contains(same))
         {
             return *same;
+        }
+        if self.settings.choice == PortChoice::ActiveBackup {
+            // A bond discards what comes by its other ports, and switches learn its address at this one.
+            let is_up = |port: &&NodeId| !self.given_up.contains(*port);
+            let active = self.active.get(&ends.hosts[1]).filter(is_up).or_else(|| all.iter().find(is_up));
+            if let Some(active) = active.filter(|active| known.contains(active)) {
+                return *active;
+            }
         }
         self.nearest(ends, from, known, routes)
     }

@@ -8,6 +8,7 @@
 //! is then a lower bound by these. So it is if packets take the ports of their hosts in turn (`balance-rr`). Times beyond the clock's range (213 days)
 //! are [`Span::MAX`].
 
+mod longest;
 mod train;
 
 use train::{
@@ -341,17 +342,23 @@ impl IdealFctCalculator {
         (0..choices).map(choice).collect()
     }
 
+    /// A link on the way to a host.
+    fn path_hop(&self, port: PortId, to: NodeId) -> PathHop {
+        let channel = self.topology.channel(port);
+        let latency = if self.topology.peer(port) == to { Span::ZERO } else { self.settings.switch_latency };
+        PathHop {
+            rate: LineRate::new(channel.rate),
+            delay: channel.delay.saturating_add(latency),
+            total_rate: channel.rate.0,
+        }
+    }
+
+    fn hops_along(&self, path: &[PortId], to: NodeId) -> Vec<PathHop> {
+        path.iter().map(|port| self.path_hop(*port, to)).collect()
+    }
+
     fn path_hops(&self, from: NodeId, to: NodeId) -> Vec<PathHop> {
-        let hop = |port: PortId| {
-            let channel = self.topology.channel(port);
-            let latency =
-                if self.topology.peer(port) == to { Span::ZERO } else { self.settings.switch_latency };
-            PathHop {
-                rate: LineRate::new(channel.rate),
-                delay: channel.delay.saturating_add(latency),
-                total_rate: channel.rate.0,
-            }
-        };
+        let hop = |port: PortId| self.path_hop(port, to);
         if let Some(vlans) = &self.settings.vlans {
             return if self.uniform {
                 vlans.shortest_path(from, to).into_iter().map(hop).collect()

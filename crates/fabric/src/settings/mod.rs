@@ -40,6 +40,7 @@ pub use watchdog::{PfcWatchdogSettings, WatchdogAction};
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_transport::TcpConfig;
 use pauseframe_units::{BitRate, Bytes, NodeId, Priority, Span, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Settings of a network beyond its graph.
@@ -119,6 +120,8 @@ pub struct Settings {
     pub scale_up: Option<Arc<ScaleUpSettings>>,
     /// The transports that flows name by index.
     pub transports: Vec<TransportSettings>,
+    /// Initial windows in bytes of TCP at ports of hosts that do not have that of their transport: by transport and node.
+    pub initial_windows: BTreeMap<(u16, NodeId), u64>,
 }
 
 /// Jitter of a host's link: maximum additional delay of frames, in order.

@@ -25,6 +25,8 @@ pub(crate) struct HopChoiceState {
     pub(crate) moves: u64,
     /// By group of next hops: the place of the next one in turn.
     turns: BTreeMap<Vec<PortId>, usize>,
+    /// By next hop: the port that names its group, also while others of the group are down.
+    groups: BTreeMap<PortId, PortId>,
     qualities: PortQualities,
 }
 
@@ -36,6 +38,7 @@ impl HopChoiceState {
             chosen: BTreeMap::new(),
             moves: 0,
             turns: BTreeMap::new(),
+            groups: BTreeMap::new(),
             qualities: PortQualities::default(),
         }
     }
@@ -56,6 +59,35 @@ impl HopChoiceState {
         port
     }
 
+    /// The port that names the group of these next hops.
+    fn group_of(&mut self, among: &[PortId]) -> PortId {
+        if let Some(group) = self.groups.get(&among[0]) {
+            return *group;
+        }
+        for port in among {
+            self.groups.entry(*port).or_insert(among[0]);
+        }
+        among[0]
+    }
+
+    /// Place of the state of a flow in a table of ARS.
+    fn ars_key(&mut self, ars: &ArsSettings, among: &[PortId], packet: &Packet) -> (PortId, u32) {
+        let flow = u64::from(packet.destination_endpoint_key().unwrap_or(packet.route));
+        (self.group_of(among), (mix_bits(flow) % u64::from(ars.flow_states)) as u32)
+    }
+
+    /// A packet takes the only next hop that failures have left: its flowlet goes on there.
+    fn keep_flowlet(&mut self, choice: HopChoice, only: PortId, packet: &Packet, now: Time) {
+        match choice {
+            HopChoice::LetFlow { gap } => self.set_flowlet_port(letflow_key(packet), only, gap, now),
+            HopChoice::Ars(ars) if ars.mode.keeps_flowlets() => {
+                let key = self.ars_key(&ars, &[only], packet);
+                self.set_flowlet_port(key, only, ars.idle, now);
+            }
+            _ => {}
+        }
+    }
+
     /// The port of a packet's flowlet, if that goes on.
     fn flowlet_port(&self, key: (PortId, u32), gap: Span, among: &[PortId], now: Time) -> Option<PortId> {
         let before = self.flowlets.get(&key).copied();
@@ -72,6 +104,11 @@ impl HopChoiceState {
     }
 }
 
+/// Place of the state of a flow in the table of LetFlow.
+fn letflow_key(packet: &Packet) -> (PortId, u32) {
+    (PortId::NONE, packet.destination_endpoint_key().unwrap_or(packet.route))
+}
+
 impl BorrowedSwitch<'_> {
     /// The next hop of a packet that carries no path.
     pub(super) fn choose_next_hop(&mut self, index: PacketId, ctx: &Context) -> PortId {
@@ -79,16 +116,21 @@ impl BorrowedSwitch<'_> {
         let to = NodeId(packet.route);
         let (routes, switch) = self.routes_and_switch();
         let among = routes.ports(switch.node, to);
+        let (state, now) = (&mut switch.hops, ctx.now());
         if let [only] = among {
+            if ctx.hot.can_refuse
+                && let Some(choice) = ctx.settings.hop_choice
+            {
+                state.keep_flowlet(choice, *only, packet, now);
+            }
             return *only;
         }
-        let (state, now) = (&mut switch.hops, ctx.now());
         match ctx.settings.hop_choice {
             // With ConWeave only congestion notification messages come here.
             None | Some(HopChoice::Spray | HopChoice::ConWeave(_)) => state.any(among),
             Some(HopChoice::RoundRobin) => state.in_turn(among),
             Some(HopChoice::LetFlow { gap }) => {
-                let key = (PortId::NONE, packet.destination_endpoint_key().unwrap_or(packet.route));
+                let key = letflow_key(packet);
                 let port = state.flowlet_port(key, gap, among, now).unwrap_or_else(|| state.any(among));
                 state.set_flowlet_port(key, port, gap, now);
                 port
@@ -132,9 +174,8 @@ impl BorrowedSwitch<'_> {
         ctx: &Context,
     ) -> PortId {
         let now = ctx.now();
-        let flow = u64::from(packet.destination_endpoint_key().unwrap_or(packet.route));
-        let key = (among[0], (mix_bits(flow) % u64::from(ars.flow_states)) as u32);
         let state = &mut self.routes_and_switch().1.hops;
+        let key = state.ars_key(ars, among, packet);
         let kept = ars.mode.keeps_flowlets().then(|| state.flowlet_port(key, ars.idle, among, now)).flatten();
         let port = kept.unwrap_or_else(|| {
             let best = if ars.mode.takes_best() { self.best_ports(ars, among, ctx) } else { among.to_vec() };

@@ -109,7 +109,7 @@ impl Traffic {
         let Some(host_ports) = &mut self.host_ports else {
             return PortsOfFlow { nodes: hosts, turns: [0; 2], loads };
         };
-        let turns = host_ports.assign_turns(hosts[0], kind);
+        let turns = host_ports.assign_turns(hosts[0], flow, kind);
         let nodes = [0, 1].map(|side| {
             let ends = FlowEnds { hosts: hosts[side], flow, forward: side == 0, kind };
             let nodes = host_ports.choose(&ends, turns[side], &self.routes);

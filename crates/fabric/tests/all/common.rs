@@ -13,7 +13,7 @@ use pauseframe_transport::{
     CongestionControlConfig, DctcpConfig, DelayedAckConfig, EcnMode, RtoConfig, RtoForm, TcpConfig,
 };
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Payload of a full packet of 1500 bytes.
@@ -112,6 +112,7 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         wire_burst: 0,
         wire_jitters: Vec::new(),
         ticks_apart: false,
+        initial_windows: BTreeMap::new(),
         rx_delay: Span::ZERO,
         reaction: Span::ZERO,
         nic_buffer: u64::MAX,

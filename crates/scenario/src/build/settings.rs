@@ -42,6 +42,7 @@ pub(crate) fn settings(
         wire_jitters: wire_jitters(&host.wire_jitters, topology),
         wire_burst: host.wire_burst.0 as u32,
         ticks_apart: host.ticks_apart,
+        initial_windows: BTreeMap::new(),
         rx_delay,
         reaction: host.reaction,
         nic_buffer: host.nic_buffer.0,

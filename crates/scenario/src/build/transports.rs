@@ -6,7 +6,7 @@ use crate::spec::{
 };
 use pauseframe_fabric::{
     ConnectionQueuePairs, IdealFctCalculator, ProtocolSettings, RdmaSettings, Settings, TransportSettings,
-    UdpSettings, VlanRoutes,
+    UdpSettings,
 };
 use pauseframe_rdma::cc::ControlParameters;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -14,7 +14,7 @@ use pauseframe_rdma::{QueuePairSettings, SideWindow};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_transport::{OffloadConfig, TcpConfig};
-use pauseframe_units::{BitRate, Bytes, NodeId, Span};
+use pauseframe_units::{BitRate, Bytes, Span};
 use std::sync::Arc;
 
 /// Size of the IPv4 and TCP headers without options, in bytes.
@@ -110,50 +110,37 @@ pub(super) fn fit_to_network(
     routes: &Arc<NextHops>,
 ) {
     let idle = IdealFctCalculator::new(Arc::clone(topology), Arc::clone(routes), Arc::new(settings.clone()));
-    let longest = longest_pair(topology, routes, settings.vlans.as_deref());
+    let links = idle.longest_link_count().unwrap_or(1);
     for (index, spec) in scenario.transport_specs().enumerate() {
-        let rtt = |at_least| longest.map_or(at_least, |(a, b)| idle.base_rtt(a, b, index as u16));
+        let rtt = idle.longest_base_rtt(index as u16);
         let transport = &mut settings.transports[index];
         let packet = settings.overhead.wire_size(settings.mtu, transport.priority);
         match (&mut transport.protocol, spec.tcp()) {
             (ProtocolSettings::Tcp(config), Some(tcp)) => {
                 let mss = u64::from(config.mss);
+                let bdp = |rate: BitRate| {
+                    let bytes = rate.bytes_in(rtt.unwrap_or_default()).0;
+                    bytes.div_ceil(u64::from(packet)).max(1) * mss
+                };
                 Arc::make_mut(config).initial_window = match tcp.initial_window {
                     InitialWindow::Segments(n) => u64::from(n) * mss,
                     InitialWindow::Bytes(bytes) => bytes.0,
                     InitialWindow::Bdp => {
-                        let bytes = slowest_host_link(topology).bytes_in(rtt(Span::ZERO)).0;
-                        bytes.div_ceil(u64::from(packet)).max(1) * mss
+                        let rate = |node| topology.channel(topology.nodes()[node].ports[0]).rate;
+                        let slowest = topology.host_ports().map(rate).min().unwrap_or_default();
+                        let faster = topology.host_ports().filter(|node| rate(*node) > slowest);
+                        let windows = faster.map(|node| ((index as u16, node), bdp(rate(node))));
+                        settings.initial_windows.extend(windows);
+                        bdp(slowest)
                     }
                 };
             }
             (ProtocolSettings::Rdma(rdma), _) => {
-                (rdma.pair.window.base_rtt, rdma.pair.parameters.base_rtt) = (rtt(Span(1)), rtt(Span(1)));
-                rdma.pair.parameters.links = longest.map_or(1, |(a, b)| idle.link_count(a, b));
+                let rtt = rtt.unwrap_or(Span(1));
+                (rdma.pair.window.base_rtt, rdma.pair.parameters.base_rtt) = (rtt, rtt);
+                rdma.pair.parameters.links = links;
             }
             _ => {}
         }
     }
-}
-
-fn slowest_host_link(topology: &Topology) -> BitRate {
-    let rates = topology.host_ports().map(|host| topology.channel(topology.nodes()[host].ports[0]).rate);
-    rates.min().unwrap_or_default()
-}
-
-/// Two hosts with the largest distance in the network, by the forwarding tables if there are some; the first host of
-/// each switch stands for all hosts of that switch.
-fn longest_pair(
-    topology: &Topology,
-    routes: &NextHops,
-    vlans: Option<&VlanRoutes>,
-) -> Option<(NodeId, NodeId)> {
-    let mut by_switch: Vec<(NodeId, NodeId)> =
-        topology.hosts().map(|host| (topology.peer(topology.nodes()[host].ports[0]), host)).collect();
-    by_switch.sort_unstable();
-    let first_two = by_switch.chunk_by(|a, b| a.0 == b.0).flat_map(|hosts| hosts.iter().take(2));
-    let hosts: Vec<NodeId> = first_two.map(|(_, host)| *host).collect();
-    let pairs = hosts.iter().flat_map(|a| hosts.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b);
-    let distance = |a, b| vlans.map_or_else(|| routes.distance(a, b), |vlans| vlans.link_count(a, b));
-    pairs.max_by_key(|(a, b)| (distance(*a, *b), std::cmp::Reverse((*a, *b))))
 }

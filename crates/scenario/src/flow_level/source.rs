@@ -107,7 +107,7 @@ impl<'a> Ports<'a> {
         let flow = ends.flow as usize;
         if self.turns.len() <= flow {
             self.turns.resize(flow + 1, [0; 2]);
-            self.turns[flow] = self.chooser.assign_turns(ends.hosts, ends.kind);
+            self.turns[flow] = self.chooser.assign_turns(ends.hosts, ends.flow, ends.kind);
         }
         let turn = self.turns[flow][usize::from(!ends.forward)];
         let [from, to] = self.chooser.choose(ends, turn, &self.hops);

@@ -12,8 +12,8 @@ use crate::spec::{
 use TransportKindName::{Rdma, Tcp, Udp};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
-use pauseframe_topology::Topology;
-use pauseframe_units::{Priority, Span};
+use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_units::{PortId, Priority, Span};
 use pauseframe_workload::Partial;
 
 /// The kinds of transport in use.
@@ -81,6 +81,8 @@ pub(super) fn check(
     priorities_of_cnps(ledger, switch, transports);
     refusing_and_silent(ledger, host, &kinds);
     queues(ledger, switch, transports, workloads);
+    trimming(ledger, switch, transports, workloads);
+    pipeline(ledger, (host, switch), graph);
     markers_of_lossless_classes(ledger, switch);
     if host.stack == HostStack::Simulated {
         markers_without_ecn(ledger, switch, graph, transports, workloads);
@@ -284,5 +286,39 @@ fn queues(ledger: &mut Ledger, switch: &SwitchSpec, transports: &[Named], worklo
             );
             ledger.problem(&path, message, "use \"fifo\" for their priority (switch.classes), or TCP");
         }
+    }
+}
+
+/// Trimming needs a receiver that asks for the payload at once, which is NSCC's.
+fn trimming(ledger: &mut Ledger, switch: &SwitchSpec, transports: &[Named], workloads: &[Partial]) {
+    let used = transports.iter().filter(|named| named.is_used);
+    let of_transports = used.map(|named| {
+        let asks = named.spec.rdma().is_some_and(|pairs| pairs.control.is_unordered());
+        (named.spec.priority, asks, named.path.clone())
+    });
+    let of_sources = workloads.iter().filter_map(|workload| udp_source(workload.kind.as_ref()));
+    let of_sources = of_sources.map(|udp| (udp.priority, false, "datagrams".to_owned()));
+    for (priority, asks, whose) in of_transports.chain(of_sources) {
+        if !asks && switch.queue_of(priority) == QueueDiscipline::Trim {
+            ledger.warn(format!(
+                "switch.queue: \"trim\" trims packets of NSCC alone (rdma_control = \"nscc\"): those of {whose} are queued and dropped as with \"fifo\""
+            ));
+        }
+    }
+}
+
+/// What is in the forwarding pipeline counts as waiting in the queue of its port.
+fn pipeline(ledger: &mut Ledger, (host, switch): (&HostSpec, &SwitchSpec), graph: Option<&Topology>) {
+    let Some(graph) = graph.filter(|_| switch.latency > Span::ZERO) else { return };
+    let ports = (0..graph.port_count() as u32).map(PortId);
+    let of_switches = ports.filter(|port| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch);
+    let fastest = of_switches.map(|port| graph.channel(port).rate).max().unwrap_or_default();
+    let inside = fastest.bytes_in(switch.latency);
+    if inside > host.mtu {
+        ledger.warn(format!(
+            "switch.latency: packets in the forwarding pipeline, up to {inside} at {fastest}, count as backlog of their port, for \
+             marks, telemetry and limits of queues too: add it to thresholds, or make links longer by {} instead",
+            switch.latency
+        ));
     }
 }

@@ -1,0 +1,161 @@
+//! The longest idle round trip of a network, for what a sender knows of it before its first packet.
+
+use super::{IdealFctCalculator, IdealPath};
+use crate::flow::FlowSpec;
+use pauseframe_topology::Channel;
+use pauseframe_transport::Segment;
+use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Span};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Ports of hosts that are alike: at one switch, by links of one kind. Two stand for all.
+struct Alike {
+    channels: [Channel; 2],
+    ports: Vec<NodeId>,
+}
+
+impl IdealFctCalculator {
+    /// The longest round-trip time of a full segment and its ACK between two hosts of the idle network, over all of their ports and all paths that
+    /// packets take; `None` with fewer than two hosts.
+    pub fn longest_base_rtt(&self, transport: u16) -> Option<Span> {
+        let groups = self.ports_alike();
+        let is_plain = groups.iter().all(|group| group.channels == groups[0].channels);
+        if self.uniform && is_plain {
+            return self.farthest_pair(&groups).map(|(from, to)| self.base_rtt(from, to, transport));
+        }
+        let mss = self.full_segment_bytes(transport);
+        let spec = FlowSpec { transport, ..FlowSpec::new(NodeId(0), NodeId(0), mss) };
+        let train = self.packet_train(&spec, mss);
+        let ack = [(1, self.wire_size(&spec, &Segment::default()))];
+        let largest = train.iter().map(|(_, size)| *size).max().unwrap_or_default();
+        let [there, back] = [largest, ack[0].1].map(|bytes| self.slowest_times(&groups, bytes));
+        let sum = |[a, b]: [usize; 2]| Some(there.get(&[a, b])?.saturating_add(*back.get(&[b, a])?));
+        let pairs = self.pairs(&groups).filter_map(|(places, pair)| Some((sum(places)?, Reverse(pair))));
+        let (_, Reverse((from, to))) = pairs.max()?;
+        let time = |from, to, bytes, train: &[(u64, u32)]| {
+            let hops = self.hops_along(&self.slowest_path(from, to, bytes)?, to);
+            Some(self.one_way_time(&IdealPath { hops, one_path: true, cut: None }, train))
+        };
+        Some(time(from, to, largest, &train)?.saturating_add(time(to, from, ack[0].1, &ack)?))
+    }
+
+    /// The number of links between the two hosts with most of them.
+    pub fn longest_link_count(&self) -> Option<u32> {
+        let (from, to) = self.farthest_pair(&self.ports_alike())?;
+        Some(self.link_count(from, to))
+    }
+
+    fn ports_alike(&self) -> Vec<Alike> {
+        let topology = &self.topology;
+        let mut groups: BTreeMap<(NodeId, [(BitRate, Span); 2]), Alike> = BTreeMap::new();
+        // A plan of VLANs serves the first ports.
+        let is_served = |node: &NodeId| self.settings.vlans.is_none() || topology.host_of(*node) == *node;
+        for node in topology.host_ports().filter(is_served) {
+            let port = topology.nodes()[node].ports[0];
+            let channels = [topology.channel(port), topology.channel(port.reverse())];
+            let key = (topology.peer(port), channels.map(|channel| (channel.rate, channel.delay)));
+            let group = groups.entry(key).or_insert_with(|| Alike { channels, ports: Vec::new() });
+            let is_new = group.ports.iter().all(|other| topology.host_of(*other) != topology.host_of(node));
+            if is_new && group.ports.len() < 2 {
+                group.ports.push(node);
+            }
+        }
+        groups.into_values().collect()
+    }
+
+    /// All pairs of groups with ports of two hosts, one for each.
+    fn pairs<'a>(&'a self, groups: &'a [Alike]) -> impl Iterator<Item = ([usize; 2], (NodeId, NodeId))> + 'a {
+        let places = (0..groups.len()).flat_map(move |a| (0..groups.len()).map(move |b| [a, b]));
+        places.filter_map(move |[a, b]| {
+            let of_two =
+                groups[a].ports.iter().flat_map(|from| groups[b].ports.iter().map(|to| (*from, *to)));
+            let mut of_two =
+                of_two.filter(|(from, to)| self.topology.host_of(*from) != self.topology.host_of(*to));
+            of_two.next().map(|pair| ([a, b], pair))
+        })
+    }
+
+    fn distance(&self, from: NodeId, to: NodeId) -> u32 {
+        let vlans = self.settings.vlans.as_ref();
+        vlans.map_or_else(|| self.routes.distance(from, to), |vlans| vlans.link_count(from, to))
+    }
+
+    fn farthest_pair(&self, groups: &[Alike]) -> Option<(NodeId, NodeId)> {
+        let pairs = self.pairs(groups).map(|(_, pair)| pair);
+        let reached = pairs.map(|(from, to)| (self.distance(from, to), (from, to)));
+        let reached = reached.filter(|(distance, _)| *distance < u32::MAX);
+        reached.max_by_key(|(distance, pair)| (*distance, Reverse(*pair))).map(|(_, pair)| pair)
+    }
+
+    /// By pair of groups: the longest time of a packet of so many bytes, over the paths that its hosts and switches can choose.
+    fn slowest_times(&self, groups: &[Alike], bytes: u32) -> BTreeMap<[usize; 2], Span> {
+        let mut by_destination: BTreeMap<NodeId, Vec<([usize; 2], NodeId)>> = BTreeMap::new();
+        for (places, (from, to)) in self.pairs(groups) {
+            by_destination.entry(to).or_default().push((places, from));
+        }
+        let mut times = BTreeMap::new();
+        for (to, sources) in by_destination {
+            let mut slowest = BTreeMap::new();
+            for (places, from) in sources {
+                let time = match &self.settings.vlans {
+                    Some(vlans) => {
+                        vlans.candidate_paths(from, to).map(|path| self.time_along(&path, bytes)).max()
+                    }
+                    None => self.slowest_from(from, to, bytes, &mut slowest),
+                };
+                times.extend(time.map(|time| (places, time)));
+            }
+        }
+        times
+    }
+
+    /// The path with that time.
+    fn slowest_path(&self, from: NodeId, to: NodeId, bytes: u32) -> Option<Vec<PortId>> {
+        if let Some(vlans) = &self.settings.vlans {
+            return vlans.candidate_paths(from, to).max_by_key(|path| self.time_along(path, bytes));
+        }
+        let mut slowest = BTreeMap::new();
+        self.slowest_from(from, to, bytes, &mut slowest)?;
+        let mut path = Vec::new();
+        let mut node = from;
+        while node != to {
+            let (_, port) = slowest[&node];
+            path.push(port);
+            node = self.topology.peer(port);
+        }
+        Some(path)
+    }
+
+    fn time_along(&self, path: &[PortId], bytes: u32) -> Span {
+        path.iter().fold(Span::ZERO, |sum, port| sum.saturating_add(self.time_of_link(*port, bytes)))
+    }
+
+    fn time_of_link(&self, port: PortId, bytes: u32) -> Span {
+        let channel = self.topology.channel(port);
+        channel.rate.serialise(Bytes(u64::from(bytes))).saturating_add(channel.delay)
+    }
+
+    /// The longest time from a node; `None` if no path leads on. `slowest` has the times of nodes that are known, and their next hops.
+    fn slowest_from(
+        &self,
+        node: NodeId,
+        to: NodeId,
+        bytes: u32,
+        slowest: &mut BTreeMap<NodeId, (Span, PortId)>,
+    ) -> Option<Span> {
+        if node == to {
+            return Some(Span::ZERO);
+        }
+        if let Some((known, _)) = slowest.get(&node) {
+            return Some(*known);
+        }
+        let ports: Vec<PortId> = self.routes.ports(node, to).to_vec();
+        let onward = ports.into_iter().filter_map(|port| {
+            let rest = self.slowest_from(self.topology.peer(port), to, bytes, slowest)?;
+            Some((self.time_of_link(port, bytes).saturating_add(rest), port))
+        });
+        let found = onward.max()?;
+        slowest.insert(node, found);
+        Some(found.0)
+    }
+}
