@@ -215,8 +215,10 @@ def _training(rng: random.Random, gpus: int, last_host: str) -> Table:
     steps["iterations"] = rng.choice([1, 2])
     if gpus // tp // stages % 2 == 0 and rng.random() < 0.4:
         steps |= {"cp": 2, "cp_comm": rng.choice(["p2p", "all_gather", "a2a"]), "kv_hidden": rng.choice([16, 64])}
+    steps["distributed_optimizer"] = rng.random() < 0.7
     if rng.random() < 0.4:
-        steps |= {"overlap_grad_reduce": True, "overlap_param_gather": rng.random() < 0.6}
+        gathers = steps["distributed_optimizer"] and rng.random() < 0.6
+        steps |= {"overlap_grad_reduce": True, "overlap_param_gather": gathers}
         steps["bucket_size"] = rng.choice([1, 20_000, 10**9])
     library: Table = {"algorithm": rng.choice(["auto", "ring", "tree"]), "slice": rng.choice(["step", "3 KB", "1 MiB"])}
     library |= {"in_flight": rng.choice([1, 4]), "channels": rng.choice([0, 2]), "pxn": rng.random() < 0.5}

@@ -117,7 +117,7 @@ table! {
         mode: CheckpointMode = or(CheckpointMode::Blocking);
         /// Bytes of the largest message
         part: Bytes = or_in(PART, PARTS);
-        /// GPUs with the same parameters share the writing of their values, as Megatron does by default; false: the first of them writes them
+        /// GPUs with the same parameters share the writing of what they all have, as Megatron does by default; false: the first of them writes it
         parallel_weights: bool = or(true);
     }
     pub fn try_read(t, context: &Context);
@@ -158,18 +158,18 @@ fn targets(checkpoint: Option<&CheckpointSpec>) -> &[String] {
 }
 
 impl CheckpointSpec {
-    /// What each rank writes; `model` has the parameters, and a file has not.
-    fn plan(&self, parallelism: &Parallelism, parameters: Option<Parameters>) -> Checkpoints {
+    /// What each rank writes; a model has parameters and perhaps a distributed optimizer, and a file has not.
+    fn plan(&self, parallelism: &Parallelism, parameters: Option<(Parameters, bool)>) -> Checkpoints {
         let equal = Parameters { dense: u64::from(parallelism.replicas()), experts: 0 };
         let whole = self.bytes.map(|bytes| bytes.0);
-        let parameters = parameters.unwrap_or(equal);
+        let (parameters, is_distributed) = parameters.unwrap_or((equal, true));
         Checkpoints {
             // Wrong values are refused, and still read.
             every: self.every.max(1),
             targets: self.targets.len() as u32,
             part: self.part.0.clamp(PARTS.start().0, PARTS.end().0),
             is_blocking: self.mode == CheckpointMode::Blocking,
-            bytes: shards(parallelism, parameters, self.parallel_weights, whole),
+            bytes: shards(parallelism, parameters, [is_distributed, self.parallel_weights], whole),
         }
     }
 
@@ -379,7 +379,7 @@ fn steps(
         let message = || format!("{}, but the layers have no experts", parallelism.expert);
         t.check(model.experts > 0 || parallelism.expert == 1, "ep", message, "set experts, or remove ep");
         let step = or_problem(t, model.step(&parallelism))?;
-        parameters = Some(model.parameters(&parallelism));
+        parameters = Some((model.parameters(&parallelism), model.distributed_optimizer));
         step
     };
     let plan = Plan {
@@ -520,7 +520,7 @@ fn micro_batches(t: &mut Table, of_file: Option<u32>) -> u32 {
 
 /// Keys of a model beside a file act on nothing.
 fn unused_model_keys(t: &mut Table) {
-    const KEYS: [&str; 20] = [
+    const KEYS: [&str; 21] = [
         "layers",
         "hidden",
         "sequence",
@@ -538,6 +538,7 @@ fn unused_model_keys(t: &mut Table) {
         "forward",
         "backward",
         "optimizer",
+        "distributed_optimizer",
         "overlap_grad_reduce",
         "overlap_param_gather",
         "bucket_size",
@@ -615,7 +616,9 @@ fn model(t: &mut Table, micro_batches: Option<u32>, parallelism: &Parallelism) -
     let origin = Origin::Computed("forward".to_owned());
     let backward = t.or_because_in("backward", (twice, origin), Span::ZERO..=Span(TIMES.end().0 * 2), "2 forward", doc);
     let optimizer = t.or_in("optimizer", Span::ZERO, TIMES, "Compute time at the end of an iteration");
-    let overlap = overlap(t, parallelism);
+    let doc = "Gradients are reduced and scattered, and parameters gathered (Megatron's --use-distributed-optimizer); false: all-reduce, as DDP";
+    let distributed_optimizer = t.or("distributed_optimizer", true, doc);
+    let overlap = overlap(t, parallelism, distributed_optimizer);
     let model = Model {
         layers: layers?,
         hidden: hidden?,
@@ -634,19 +637,22 @@ fn model(t: &mut Table, micro_batches: Option<u32>, parallelism: &Parallelism) -
         forward: forward?,
         backward,
         optimizer,
+        distributed_optimizer,
         overlap,
     };
     Some((model, skew))
 }
 
 /// Reads which collectives of data parallelism run beside compute, by the names of Megatron-LM's options.
-fn overlap(t: &mut Table, parallelism: &Parallelism) -> Option<Overlap> {
+fn overlap(t: &mut Table, parallelism: &Parallelism, distributed_optimizer: bool) -> Option<Overlap> {
     let doc = "Reduce gradients in buckets during the backward pass of the last micro-batch (Megatron's --overlap-grad-reduce), not after it";
     let reduces = t.or("overlap_grad_reduce", false, doc);
     let doc = "Gather parameters in buckets during the forward pass of the first micro-batch (Megatron's --overlap-param-gather), not before it";
     let gathers = t.or("overlap_param_gather", false, doc);
     let message = || "parameters are gathered in the buckets of gradients".to_owned();
     t.check(reduces || !gathers, "overlap_param_gather", message, "set overlap_grad_reduce = true too");
+    let message = || "parameters are gathered with a distributed optimizer alone".to_owned();
+    t.check(distributed_optimizer || !gathers, "overlap_param_gather", message, "set it to false, or distributed_optimizer = true");
     // Wrong values are refused, and still read.
     let replicas = parallelism.check().map_or(1, |()| parallelism.replicas());
     let computed = Origin::Computed("dp · cp".to_owned());
@@ -657,5 +663,6 @@ fn overlap(t: &mut Table, parallelism: &Parallelism) -> Option<Overlap> {
     let bucket = t.or_because_in("bucket_size", (default, computed), sizes, rule, doc);
     t.warn_if_idle("bucket_size", bucket != default && !reduces, "overlap_grad_reduce is false");
     t.warn_if_idle("overlap_grad_reduce", reduces && replicas == 1, "no two GPUs have the same parameters");
+    t.warn_if_idle("distributed_optimizer", !distributed_optimizer && replicas == 1, "no two GPUs have the same parameters");
     reduces.then_some(Overlap { bucket, gathers })
 }

@@ -5,6 +5,7 @@
 //! reduced as soon as the last micro-batch has its gradients, and gathered before the next iteration computes with it.
 
 use super::{Group, Layer};
+use crate::algorithm::Kind;
 
 /// Collectives of data parallelism beside compute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +15,26 @@ pub struct Overlap {
     /// Parameters are gathered during the forward pass too (`--overlap-param-gather`), not only gradients reduced during the
     /// backward pass (`--overlap-grad-reduce`).
     pub gathers: bool,
+}
+
+/// Who gets the sums of gradients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reduction {
+    /// Each rank its part (`--use-distributed-optimizer`).
+    #[default]
+    Scattered,
+    /// All ranks.
+    ForAll,
+}
+
+impl Reduction {
+    /// The collective.
+    pub fn kind(self) -> Kind {
+        match self {
+            Reduction::Scattered => Kind::ReduceScatter,
+            Reduction::ForAll => Kind::Allreduce,
+        }
+    }
 }
 
 /// Parameters whose gradients are reduced at once.

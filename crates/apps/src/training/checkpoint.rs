@@ -1,7 +1,7 @@
 //! Checkpoints to storage: ranks write their shards in parts, and storage targets answer each part.
 //!
-//! Targets are the last ranks of the application. Who writes what follows Megatron-LM's distributed optimizer: each rank has
-//! a shard of the optimizer's state, over all ranks with the same parameters.
+//! Targets are the last ranks of the application. Who writes what follows Megatron-LM: with its distributed optimizer each rank
+//! has a shard of the optimizer's state, over all ranks with the same parameters; otherwise all of these have all of it, as of the values of parameters.
 
 use super::Parallelism;
 use crate::application::{Dependences, Op, Program};
@@ -93,22 +93,23 @@ pub(super) fn cut(whole: u64, parts: u32, at: u32) -> u64 {
     edge(at + 1) - edge(at)
 }
 
-/// Bytes that each rank writes. Without `parallel_weights` the first rank with some parameters writes their values. A given
-/// size of the whole checkpoint is divided in proportion.
+/// Bytes that each rank writes. Without `parallel_weights` the first rank with some parameters writes what all of these have: their
+/// values, and the optimizer's state unless that is distributed. A given size of the whole checkpoint is divided in proportion.
 pub fn shards(
     parallelism: &Parallelism,
     parameters: Parameters,
-    parallel_weights: bool,
+    [distributed_optimizer, parallel_weights]: [bool; 2],
     whole: Option<u64>,
 ) -> Arc<[u64]> {
     let (replicas, expert) = (parallelism.replicas(), parallelism.expert);
-    let shared = STATE + if parallel_weights { WEIGHT } else { 0 };
+    let of_all = WEIGHT + if distributed_optimizer { 0 } else { STATE };
+    let shared = if parallel_weights { WEIGHT + STATE } else { WEIGHT + STATE - of_all };
     let of_rank = |rank: u32| {
         let place = rank / parallelism.tensor % replicas;
         let dense = cut(parameters.dense.saturating_mul(shared), replicas, place);
         let experts = cut(parameters.experts.saturating_mul(shared), replicas / expert, place / expert);
         let values = |count: u64, is_first: bool| {
-            if is_first && !parallel_weights { count.saturating_mul(WEIGHT) } else { 0 }
+            if is_first && !parallel_weights { count.saturating_mul(of_all) } else { 0 }
         };
         let values = values(parameters.dense, place == 0) + values(parameters.experts, place < expert);
         dense.saturating_add(experts).saturating_add(values)

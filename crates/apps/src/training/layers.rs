@@ -2,8 +2,8 @@
 
 use super::checkpoint::WEIGHT;
 use super::{
-    Collective, ExpertPart, ExpertRole, Group, Layer, Overlap, Parallelism, Parameters, Pass, STEPS_OF_LAYER,
-    Step, Unfit,
+    Collective, ExpertPart, ExpertRole, Group, Layer, Overlap, Parallelism, Parameters, Pass, Reduction,
+    STEPS_OF_LAYER, Step, Unfit,
 };
 use crate::algorithm::Kind;
 use pauseframe_units::Span;
@@ -50,6 +50,9 @@ pub struct Model {
     pub backward: Span,
     /// Compute time of the optimizer.
     pub optimizer: Span,
+    /// The optimizer's state is divided among the ranks with the same parameters: gradients are reduced and scattered, and parameters
+    /// gathered. Otherwise all ranks get all gradients.
+    pub distributed_optimizer: bool,
     /// Gradients and parameters go in buckets, beside compute.
     pub overlap: Option<Overlap>,
 }
@@ -154,6 +157,7 @@ impl Model {
             micro_batches: self.micro_batches,
             stage_bytes: self.activations(parallelism) / whole,
             expert_blocks: if self.experts > 0 { self.micro_batches * own } else { 0 },
+            reduction: self.reduction(),
             overlap: self.overlap,
             ..Step::default()
         })
@@ -167,14 +171,19 @@ impl Model {
         Parameters { dense: own.saturating_mul(self.parameters) / tensor, experts }
     }
 
+    /// How gradients are reduced.
+    fn reduction(&self) -> Reduction {
+        if self.distributed_optimizer { Reduction::Scattered } else { Reduction::ForAll }
+    }
+
     /// The parameters of a rank.
     pub fn parameters(&self, parallelism: &Parallelism) -> Parameters {
         self.parameters_of_rank(parallelism, u64::from(self.layers / parallelism.pipeline))
     }
 
     /// Gradients and parameters of a stage at the end of the step, which goes through these layers from the last to the first: gradients of 4
-    /// bytes are reduced, the distributed optimizer waits for them, and parameters of 2 bytes are gathered. What goes in buckets is not among
-    /// them.
+    /// bytes are reduced, the optimizer waits for them, and with a distributed one parameters of 2 bytes are gathered. What goes in buckets is
+    /// not among them.
     fn gradients(&self, parallelism: &Parallelism, own: u64) -> Vec<Layer> {
         let Parameters { dense, experts } = self.parameters_of_rank(parallelism, own);
         let reduce = |name: &str, group, kind, bytes| Layer {
@@ -189,7 +198,7 @@ impl Model {
             ..Layer::default()
         };
         let mut layers = Vec::new();
-        if self.overlap.is_none_or(|overlap| !overlap.gathers) {
+        if self.distributed_optimizer && self.overlap.is_none_or(|overlap| !overlap.gathers) {
             let [dense, experts] = [dense, experts].map(|parameters| parameters.saturating_mul(WEIGHT));
             layers.push(reduce("grad_gather", Group::Dp, Kind::Allgather, dense));
             layers.push(reduce("moe_grad_norm1", Group::DpEp, Kind::Allgather, experts));
@@ -197,8 +206,9 @@ impl Model {
         layers.push(optimizer);
         if self.overlap.is_none() {
             let [dense, experts] = [dense, experts].map(|parameters| parameters.saturating_mul(GRADIENT));
-            layers.push(reduce("grad_param_comm", Group::Dp, Kind::ReduceScatter, dense));
-            layers.push(reduce("moe_grad_norm2", Group::DpEp, Kind::ReduceScatter, experts));
+            let kind = self.reduction().kind();
+            layers.push(reduce("grad_param_comm", Group::Dp, kind, dense));
+            layers.push(reduce("moe_grad_norm2", Group::DpEp, kind, experts));
         }
         layers
     }

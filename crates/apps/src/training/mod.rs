@@ -14,7 +14,7 @@ pub mod simai;
 #[cfg(test)]
 mod tests;
 
-pub use buckets::Overlap;
+pub use buckets::{Overlap, Reduction};
 pub use checkpoint::{Checkpoints, Parameters, shards};
 pub use layers::{ContextComm, Model};
 pub use program::{Plan, application};
@@ -228,6 +228,8 @@ pub struct Step {
     pub stage_bytes: u64,
     /// Blocks of experts in an iteration of a stage.
     pub expert_blocks: u32,
+    /// Who gets the sums of gradients that go in buckets.
+    pub reduction: Reduction,
     /// Gradients and parameters go in buckets, beside compute.
     pub overlap: Option<Overlap>,
 }

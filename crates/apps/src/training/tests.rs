@@ -1,7 +1,7 @@
 use super::simai::{self, Workload};
 use super::{
-    Checkpoints, Collective, ContextComm, ExpertLoads, Group, Layer, Model, Parallelism, Parameters, Pass,
-    Phase, Plan, Schedule, Step, application, shards,
+    Checkpoints, Collective, ContextComm, ExpertLoads, Group, Layer, Model, Overlap, Parallelism, Parameters,
+    Pass, Phase, Plan, Schedule, Step, application, shards,
 };
 use crate::algorithm::Kind;
 use crate::application::Application;
@@ -145,6 +145,7 @@ pub(super) const MODEL: Model = Model {
     forward: Span::from_us(100),
     backward: Span::from_us(200),
     optimizer: Span::from_us(50),
+    distributed_optimizer: true,
     overlap: None,
 };
 
@@ -427,6 +428,7 @@ fn unequal_loads_of_experts_divide_bytes_and_work() {
         forward: Span::from_us(200),
         backward: Span::from_us(400),
         optimizer: Span::ZERO,
+        distributed_optimizer: true,
         overlap: None,
     };
     let parallelism = Parallelism { ranks: 2, tensor: 1, context: 1, pipeline: 1, expert: 2 };
@@ -650,16 +652,46 @@ fn shards_are_those_of_the_distributed_optimizer() {
     let parallelism = Parallelism { ranks: 8, tensor: 2, context: 2, pipeline: 1, expert: 2 };
     let parameters = Parameters { dense: 1000, experts: 100 };
     // 14 bytes of each parameter; those of experts have two copies, which share their state.
-    let of_all = shards(&parallelism, parameters, true, None);
+    let of_all = shards(&parallelism, parameters, [true, true], None);
     assert_eq!(*of_all, [14 * 1000 / 4 + 14 * 100 / 2; 8]);
     // The first data-parallel rank writes the values; of experts each of the two first ones.
-    let first = shards(&parallelism, parameters, false, None);
+    let first = shards(&parallelism, parameters, [true, false], None);
     let state = 12 * 1000 / 4 + 12 * 100 / 2;
     let (both, of_experts) = (state + 2 * 1000 + 2 * 100, state + 2 * 100);
     assert_eq!(*first, [both, both, of_experts, of_experts, state, state, state, state]);
     assert_eq!(first.iter().sum::<u64>(), of_all.iter().sum::<u64>());
-    let given = shards(&parallelism, parameters, true, Some(1_000_003));
+    let given = shards(&parallelism, parameters, [true, true], Some(1_000_003));
     assert_eq!((given.iter().sum(), given[0]), (1_000_003_u64, 125_000));
-    let none = shards(&parallelism, Parameters { dense: 0, experts: 0 }, true, Some(80));
+    let none = shards(&parallelism, Parameters { dense: 0, experts: 0 }, [true, true], Some(80));
     assert_eq!(*none, [10; 8]);
+    // Without it all ranks have the state too.
+    assert_eq!(*shards(&parallelism, parameters, [false, true], None), *of_all);
+    let first = shards(&parallelism, parameters, [false, false], None);
+    assert_eq!(*first, [14 * 1100, 14 * 1100, 14 * 100, 14 * 100, 0, 0, 0, 0]);
+}
+
+/// All ranks get all gradients, in buckets or not, and no parameters are gathered.
+#[test]
+fn without_a_distributed_optimizer_gradients_are_all_reduced() {
+    let parallelism = Parallelism { ranks: 4, tensor: 1, context: 1, pipeline: 1, expert: 2 };
+    for bucket in [None, Some(1 << 22), Some(u64::MAX)] {
+        let overlap = bucket.map(|bucket| Overlap { bucket, gathers: false });
+        let model = Model { experts: 2, distributed_optimizer: false, overlap, ..MODEL };
+        let step = model.step(&parallelism).unwrap();
+        let made = application("m", &plan(step, parallelism, Schedule::OneForwardOneBackward));
+        let training = made.training.as_ref().unwrap();
+        let mut bytes = [0, 0];
+        for call in &made.programs[0].calls {
+            let of_experts = match training.groups[call.comm as usize] {
+                Some((Group::Dp, _)) => false,
+                Some((Group::DpEp, _)) => true,
+                _ => continue,
+            };
+            assert_eq!(call.kind, Kind::Allreduce, "{bucket:?}");
+            bytes[usize::from(of_experts)] += training.labels[call.label.unwrap() as usize].bytes;
+        }
+        let Parameters { dense, experts } = model.parameters(&parallelism);
+        assert_eq!(bytes, [4 * dense, 4 * experts], "{bucket:?}");
+        assert_complete(&replay(made, LATENCY));
+    }
 }

@@ -22,6 +22,7 @@ use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{ConnectionFailure, DelayedAckConfig, EcnMode, RtoConfig, TcpConfig};
 use pauseframe_units::{Bytes, NodeId, Priority, Span, Time};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -263,6 +264,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         wire_jitters: vec![],
         wire_burst: 0,
         ticks_apart: seed.is_multiple_of(2),
+        initial_windows: BTreeMap::new(),
         rx_delay: stack(rng),
         reaction: Span::ZERO,
         nic_buffer: one_of(rng, &[3_000, 100_000, 1_000_000]),

@@ -116,7 +116,7 @@ impl Writer<'_> {
         let Bucket { group, parameters, .. } = self.buckets[bucket];
         let is_reduced = phase == Phase::WeightGradient;
         let (kind, size) =
-            if is_reduced { (Kind::ReduceScatter, GRADIENT) } else { (Kind::Allgather, WEIGHT) };
+            if is_reduced { (self.plan.step.reduction.kind(), GRADIENT) } else { (Kind::Allgather, WEIGHT) };
         let collective = Collective { kind, group, bytes: parameters * size };
         if self.groups.size(self.groups.comm(group, self.rank)) < 2 {
             return;
