@@ -1,14 +1,18 @@
 """One rule for percentiles in terminal, report, compare and reproduce, and the other criteria for a difference."""
 
+import ast
 import re
+from pathlib import Path
 
 import pauseframe as pf
+import polars as pl
 import pytest
 from pauseframe.report import Group, build_report, from_folder
 from pauseframe.reproduce import plots
 from pauseframe.reproduce.points import Point
 from pauseframe.reproduce.spec import Plot
 from pauseframe.results import percentiles
+from pauseframe.results.operations import operations
 from pauseframe.sweep import tables
 from pauseframe.sweep.compare import compare
 from test_fabrics import cli
@@ -82,3 +86,27 @@ def test_plots_of_experiments_show_few_samples_pale():
     assert plots._trace(0, "a", plot, points)["marker"]["opacity"] == [0.35, 1.0]
     assert percentiles.EXPLANATION in plots.counts(plot, points)
     assert percentiles.EXPLANATION not in plots.counts(plot, [one for one in points if one.keys["size"] == 2])
+
+
+def test_percentiles_of_operations_interpolate():
+    """Linear between order statistics (type 7): of 10 and 20 us the median is 15 us, and p99 is 19.9 us."""
+    rows = [("disk", "write", 1000, 0, 0.0, us, us) for us in (10.0, 20.0)]
+    columns = ("workload", "operation", "size_bytes", "reply_bytes", "start_us", "finish_us", "fct_us")
+    row = operations(pl.DataFrame(rows, schema=columns, orient="row").lazy()).row(0, named=True)
+    assert [row[f"{name}_us"] for name in ("p50", "p99", "p999")] == pytest.approx([15.0, 19.9, 19.99])
+
+
+def test_every_quantile_says_how_it_interpolates():
+    """Polars takes the nearest sample by default; NumPy interpolates."""
+    sources = [*Path(pf.__file__).parent.rglob("*.py"), *(Path(__file__).parents[1] / "tools").glob("*.py")]
+    silent = [
+        f"{path}:{call.lineno}"
+        for path in sources
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "quantile"
+        and ast.unparse(call.func.value) != "np"
+        and len(call.args) + len(call.keywords) < 2
+    ]
+    assert silent == []

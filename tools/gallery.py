@@ -176,7 +176,11 @@ def storage(axes: Axes, sweep: pf.Sweep) -> Numbers:
     """Draws the 90th percentile of read times by the number of servers."""
     numbers: Numbers = {}
     for preset, rows in _by_preset(sweep.queries.collect()):
-        times = rows.group_by("workload.fan_in").agg(pl.col("fct_us").quantile(0.9) / 1000).sort("workload.fan_in")
+        times = (
+            rows.group_by("workload.fan_in")
+            .agg(pl.col("fct_us").quantile(0.9, "linear") / 1000)
+            .sort("workload.fan_in")
+        )
         axes.plot(times["workload.fan_in"], times["fct_us"], "o-", markersize=3, label=preset)
         numbers |= {f"{preset}_{servers}": value for servers, value in times.iter_rows()}
     axes.set(yscale="log", xlabel="servers per read", ylabel="p90 of reads, ms")

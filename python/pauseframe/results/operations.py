@@ -25,7 +25,7 @@ def operations(flows: pl.LazyFrame) -> pl.DataFrame:
     flows = flows.with_columns(pl.col("workload", "operation").cast(pl.String))
     flows = flows.filter((pl.col("operation") != "") & pl.col("fct_us").is_not_null())
     seconds = (pl.col("finish_us").max() - pl.col("start_us").min()).over("workload") / 1e6
-    quantiles = [pl.col("fct_us").quantile(SHARES[name]).alias(f"{name}_us") for name in QUANTILES]
+    quantiles = [pl.col("fct_us").quantile(SHARES[name], "linear").alias(f"{name}_us") for name in QUANTILES]
     return (
         flows.with_columns(seconds.alias("seconds"))
         .group_by("workload", "operation")
