@@ -78,10 +78,22 @@ def test_compare_marks_and_says_what_else_decides(runs):
     assert percentiles.EXPLANATION not in tables.note(compare(runs, metrics=["drops"]))
 
 
+def test_samples_of_other_seeds_make_no_percentile_surer(tmp_path):
+    """`compare` shows the median of one percentile per seed, so the mark counts the samples of one seed."""
+    names = ", ".join(f'{{ src = "host1", dst = "host0", size = "1 KB", start = "{n} us" }}' for n in range(12))
+    text = scenario("tcp_bolt", "1 s").partition("[[workload]]")[0]
+    text += f'[[workload]]\nkind = "flows"\nflows = [{names}]\n'
+    done = pf.sweep(text, axes={"transport.preset": ["tcp_bolt"]}, seeds=5, out=tmp_path / "twelve")
+    (cell,) = compare([done.folder], metrics=["fct_us.p50"]).cells
+    assert (cell.samples, cell.is_unsure) == (12, True), "6 of 12 lie beyond the median, 30 of all seeds together"
+    rows = tables.rows(compare([done.folder], metrics=["fct_us.p50"]), "fct_us.p50")
+    assert " ?" in rows[0][0]
+
+
 def test_plots_of_experiments_show_few_samples_pale():
     plot = Plot(metric="m", kind="bars", x="size")
     points = [
-        Point("a", seed, "m", 5.0, {"size": size}, {}, 10 * n, n) for seed in (1, 2) for size, n in ((1, 3), (2, 9))
+        Point("a", seed, "m", 5.0, {"size": size}, {}, 10 * n, n) for seed in (1, 2) for size, n in ((1, 9), (2, 10))
     ]
     assert plots._trace(0, "a", plot, points)["marker"]["opacity"] == [0.35, 1.0]
     assert percentiles.EXPLANATION in plots.counts(plot, points)

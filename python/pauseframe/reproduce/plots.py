@@ -112,9 +112,9 @@ def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> Trace
 
 
 def _is_unsure(points: Iterable[Point]) -> bool:
-    """True if too few samples (over all seeds) lie beyond the percentile of these points."""
+    """True if too few samples of a seed lie beyond its percentile: plots show medians of one percentile per seed."""
     beyond = [point.beyond for point in points if point.beyond is not None]
-    return bool(beyond) and is_few(sum(beyond))
+    return bool(beyond) and is_few(min(beyond))
 
 
 def _cdf(index: int, label: str, values: list[float]) -> Trace:

@@ -127,7 +127,7 @@ class Cell:
     seedless: bool = False
     """True if all runs are equal for every seed, so that an interval makes no sense."""
     samples: int | None = None
-    """Number of samples of a percentile, over all seeds."""
+    """Samples of a percentile in the seed with the fewest: `value` is the median of one percentile per seed."""
     unfinished: int = 0
     """Number of flows without a completion time, over all seeds; 0 if the metric is not a time."""
     causes: list[str] = field(default_factory=list)
@@ -452,7 +452,7 @@ def _cell(
     is_time = metric.startswith(("fct_us", "slowdown", "query_fct_us", "job_"))
     conditions = Conditions.together(variant, [one.conditions for one in runs.values()])
     counts = [count for one in runs.values() if (count := one.samples_of(metric)) is not None]
-    samples = sum(counts) if counts else None
+    samples = min(counts, default=None)
     left = conditions.unfinished if is_time else 0
     if not pairs:
         return Cell(metric, setting, variant, value, None, None, seedless, samples, left)
