@@ -59,6 +59,22 @@ def test_rates_are_of_each_flow_from_its_start_to_its_end():
     assert both["goodput_bps"] == pytest.approx(8 * 6000 / 20e-6)
 
 
+def test_fairness_leaves_out_udp():
+    """A source of datagrams takes its rate whatever the others get; its goodput counts in that of all."""
+    rows = [("a", None, 1000, 0.0, None), ("a", None, 2000, 0.0, None), ("udp", None, 90, 0.0, None)]
+    flows = table(rows).with_columns(pl.Series("datagrams_sent", [0, 0, 3]))
+    adapting, udp, both = long_flows(flows, 10.0).to_dicts()
+    assert adapting["fairness"] == both["fairness"] == pytest.approx(0.9)
+    assert (udp["fairness"], both["flows"]) == (None, 3)
+    assert both["goodput_bps"] == pytest.approx(8 * 3090 / 10e-6)
+    beside = '[[workload]]\nkind = "udp"\nsources = ["host2"]\ndestinations = ["host3"]\nrate = "1 Gbps"\n'
+    text = TWO_TRANSPORTS.partition("[[workload]]")[0].replace("10 ms", "1 ms") + beside
+    text += '[[workload]]\nkind = "long_flows"\ntransport = "plain"\nflows = [{ src = "host1", dst = "host0" }]\n'
+    run = pf.run(text, progress=False)
+    found = long_flows(pl.DataFrame(run.flows).lazy(), 1000.0)
+    assert found["fairness"].to_list() == [None] * 3, "one flow adapts"
+
+
 def test_no_flow_without_a_size_gives_no_row():
     assert long_flows(table([("a", 500, 500, 0.0, 1.0)]), 20.0).is_empty()
 

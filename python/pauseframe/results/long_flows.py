@@ -14,7 +14,8 @@ ALL = "all together"
 """Name of the row over all transports."""
 NOTE = (
     "Goodput: application bytes per second, of all flows from the first start to the last end, of one from its start "
-    "to its end. Fairness: Jain's index of the flows' goodput; 1 if all are equal, 1/n if one of n flows has all."
+    "to its end. Fairness: Jain's index of the flows' goodput without UDP, which sends at a given rate; 1 if all are "
+    "equal, 1/n if one of n flows has all."
 )
 
 
@@ -23,17 +24,20 @@ def long_flows(flows: pl.LazyFrame, end_us: float) -> pl.DataFrame:
 
     Columns: transport, flows, goodput_bps (of all, from the first start to the last end), mean_bps, min_bps and
     max_bps (each flow from its start to its end), fairness: Jain's index of the flows' rates (Jain, Chiu and Hawe,
-    DEC-TR-301, 1984), null for one flow. `end_us` is the end of the run.
+    DEC-TR-301, 1984) without UDP flows, which never adapt; null for fewer than two. `end_us` is the end of the run.
     """
     start, end, bits = pl.col("start_us"), pl.col("end_us"), 8 * pl.col("delivered_bytes")
+    is_udp = pl.col("datagrams_sent") > 0 if "datagrams_sent" in flows.collect_schema().names() else pl.lit(False)
     rates = (
         flows.filter(pl.col("size_bytes").is_null() & (start < end_us))
         .with_columns(pl.col("transport").cast(pl.String), pl.col("finish_us").fill_null(end_us).alias("end_us"))
         .with_columns((bits / (end - start) * 1e6).alias("rate"))
+        .with_columns(pl.when(~is_udp).then("rate").alias("adaptive"))
         .collect()
     )
-    rate = pl.col("rate")
-    jain = pl.when((pl.len() > 1) & (rate.max() > 0)).then(rate.sum() ** 2 / (pl.len() * (rate**2).sum()))
+    rate, adaptive = pl.col("rate"), pl.col("adaptive")
+    compared = (adaptive.count() > 1) & (adaptive.max() > 0)
+    jain = pl.when(compared).then(adaptive.sum() ** 2 / (adaptive.count() * (adaptive**2).sum()))
     statistics = [
         pl.len().alias("flows"),
         (bits.sum() / (end.max() - start.min()) * 1e6).alias("goodput_bps"),

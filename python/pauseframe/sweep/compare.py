@@ -53,7 +53,7 @@ METRICS = {
     "query_fct_us.p999": "queries, p99.9",
     "query_fct_us.max": "queries, slowest",
     "long_goodput_bps": "goodput of long flows",
-    "long_fairness": "fairness of long flows (Jain's index)",
+    "long_fairness": "fairness of long flows (Jain's index, without UDP)",
     "jobs_unfinished": "jobs unfinished",
     "job_time_us": "time of a job, mean",
     "job_iteration_us": "training iteration, mean",
