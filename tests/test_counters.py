@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 import pauseframe as pf
+import polars as pl
 import pytest
 from pauseframe.counters import expected as expectations
 from pauseframe.counters.judge import judge
@@ -95,7 +96,7 @@ def test_a_run_as_devices_print_it_reads_back_as_the_run(run, tmp_path):
         if place[2].kind in SHOWN["ethtool" if place[0] in run.hosts else "sonic"]
     }
     assert found == simulated
-    assert {key.kind for _, _, key in found} >= {"pfc_rx", "pfc_tx", "ecn_marks", "ce_received"}
+    assert {key.kind for _, _, key in found} >= {"pfc_rx", "pfc_tx", "ecn_marks"}
 
 
 def test_a_transcript_names_devices_by_its_prompts(run, tmp_path):
@@ -113,6 +114,96 @@ def test_pauses_are_counted_at_both_ends(run):
             other, at = far[device, port]
             sent = run.counted.devices[other].ports[at][Key("pfc_tx", key.number)].count
             assert 0 <= sent - count <= 2, "at most those that were on the wire at the end"
+
+
+REQUESTS = """
+stop = "2 s"
+topology = { kind = "custom", hosts = ["client", "server"], switches = ["S"], link = { delay = "1 us" }, links = [
+    { ends = ["client", "S"], rate = "10 Gbps" },
+    { ends = ["server", "S"], rate = "100 Gbps" },
+] }
+transport = { PRESET, rto_min = "1 ms" }
+workload = { kind = "requests", client = "client", server = "server", count = 5, request = "1 KB", response = "1 MB" }
+"""
+DAMAGE = '[[corruption]]\nports = ["S:0"]\nfer = 0.01\n'
+FLOW = 'workload = { kind = "flows", flows = [{ src = "server", dst = "client", size = "5 MB" }] }\n'
+ROCE = REQUESTS.partition("transport =")[0] + 'transport = { preset = "roce_dcqcn" }\n' + FLOW + DAMAGE
+
+
+def counts_of(text, folder):
+    """What the hosts of a run print, by host and name, without zeros; and its tables."""
+    run = pf.run(text, out=folder, progress=False)
+    simulated = read_run(folder)
+    printed: dict[tuple[str, str], int] = {}
+    for host, _, lines in commands_of(simulated, "ethtool"):
+        words = [line.replace(":", " ").split() for line in lines]
+        printed |= {(host, word[0]): int(word[1]) for word in words if len(word) > 1 and word[1].strip("0").isdecimal()}
+    return printed, run, simulated
+
+
+def test_repeats_count_at_the_end_that_sends_them(tmp_path):
+    """Frames of the response are damaged: the server sends them again, and the client does not count them."""
+    text = REQUESTS.replace("PRESET", 'preset = "cubic"')
+    printed, run, simulated = counts_of(text + DAMAGE, tmp_path / "run")
+    flows = run.flows.to_polars()
+    repeats = flows["retransmits"].sum()
+    assert repeats == flows["reply_retransmits"].sum() > 5
+    assert (printed["server", "TcpRetransSegs"], printed.get(("client", "TcpRetransSegs"))) == (repeats, None)
+    of_port = {row["port"]: row for row in run.ports.to_polars().to_dicts()}["S:0"]
+    assert of_port["drops_corrupted"] > 5
+    assert printed["client", "rx_prio0_packets"] == of_port["tx_packets"] - of_port["drops_corrupted"]
+    assert printed["client", "rx_prio0_bytes"] < of_port["tx_bytes"]
+    assert simulated.flows["server", "client"] == [1_000_000] * 5
+    assert simulated.flows["client", "server"] == [1000] * 5
+
+
+def test_marks_count_at_the_end_that_receives_them(tmp_path):
+    printed, run, _ = counts_of(REQUESTS.replace("PRESET", 'preset = "dctcp"'), tmp_path / "run")
+    marks = run.flows.to_polars()["ce_packets"].sum()
+    assert marks > 50
+    assert (printed["client", "IpExtInCEPkts"], printed.get(("server", "IpExtInCEPkts"))) == (marks, None)
+
+
+def test_kernels_do_not_count_queue_pairs(tmp_path):
+    """The NIC sends packets of RoCE again and sees their marks."""
+    printed, run, simulated = counts_of(ROCE, tmp_path / "run")
+    assert run.flows.to_polars()["repeats_by_nak"].sum() > 10
+    assert not [name for _, name in printed if not name.startswith(("rx_prio", "tx_prio"))]
+    assert simulated.flows["server", "client"] == [5_000_000]
+
+
+PAUSES = """
+stop = { time = "5 ms", when_finished = false }
+topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
+switch = { buffer = "100 KB", pfc = { priorities = [0] } }
+corruption = [{ ports = ["switch:1"], fer = 0.1 }]
+[[workload]]
+kind = "udp"
+sources = ["host1", "host2"]
+destinations = ["host0"]
+rate = "10 Gbps"
+[[workload]]
+kind = "udp"
+name = "back"
+sources = ["host0"]
+destinations = ["host1"]
+rate = "1 Gbps"
+stop = "4 ms"
+"""
+
+
+def test_lost_pauses_are_no_lost_packets(tmp_path):
+    """`drops_corrupted` has pause frames too. The datagrams to host1 tell how many packets it received."""
+    printed, run, _ = counts_of(PAUSES, tmp_path / "run")
+    (back,) = run.flows.to_polars().filter(pl.col("workload") == "back").to_dicts()
+    ports = {row["port"]: row for row in run.ports.to_polars().to_dicts()}
+    pauses = ports["host1:0"]
+    assert pauses["pauses_sent"] > pauses["pauses_received"]
+    received = back["datagrams_sent"] - back["datagrams_lost"]
+    assert received > ports["switch:1"]["tx_packets"] - ports["switch:1"]["drops_corrupted"]
+    # No table counts the frames that end pauses and were lost.
+    open_pauses = pauses["pauses_received"] - pauses["resumes_received"]
+    assert received - open_pauses <= printed["host1", "rx_prio0_packets"] <= received
 
 
 def test_the_run_itself_is_as_expected(run, tmp_path):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pauseframe.counters.model import Kind
     from pauseframe.results.folder import ResultsFolder
 
-DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel", "ring_full", "link_down", "watchdog")
+DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel", "link_down", "watchdog")
+"""Drops that count at the port where a packet would have left."""
 
 
 @dataclass
@@ -46,8 +47,14 @@ def read_run(folder: Path) -> Simulated:
     hosts, links = _wiring(results)
     run = Simulated(str(folder), Counted(), hosts, links, _lossless(results.scenario_toml))
     far = {a: b for link in links for a, b in (link, link[::-1])}
-    for row in results.frame("ports").iter_rows(named=True):
-        _port(run, far, row)
+    rows = list(results.frame("ports").iter_rows(named=True))
+    lost_pauses = {}
+    for row in rows:
+        node, port, number = _place(row)
+        lost = int(row["pauses_sent"]) - int(row["pauses_received"])
+        lost_pauses[(*far.get((node, port), ("", "")), number)] = max(lost, 0)
+    for row in rows:
+        _port(run, far, row, lost_pauses)
     _flows(run, results)
     return run
 
@@ -73,10 +80,23 @@ def _lossless(toml: str) -> set[int]:
     return {int(one) for one in pfc.get("priorities", ())} if isinstance(pfc, dict) else set()
 
 
-def _port(run: Simulated, far: dict[tuple[str, str], tuple[str, str]], row: dict[str, Any]) -> None:
-    """A row counts at its port, and at the port at the other end, which pauses it and receives its packets."""
+def _place(row: dict[str, Any]) -> tuple[str, str, int]:
+    """Node, port and priority of a row of the table ports."""
     node, port = str(row["port"]).rsplit(":", 1)
-    number = int(row["priority"])
+    return node, port, int(row["priority"])
+
+
+def _port(
+    run: Simulated,
+    far: dict[tuple[str, str], tuple[str, str]],
+    row: dict[str, Any],
+    lost_pauses: dict[tuple[str, str, int], int],
+) -> None:
+    """A row counts at its port, and at the port at the other end, which pauses it and receives its packets.
+
+    `lost_pauses` has the number of pauses that left a port (node, port, priority) and did not arrive.
+    """
+    node, port, number = _place(row)
     drops = sum(int(row[f"drops_{name}"]) for name in DROPS)
     own: dict[Kind, int] = {
         "queue_packets": int(row["tx_packets"]),
@@ -84,15 +104,20 @@ def _port(run: Simulated, far: dict[tuple[str, str], tuple[str, str]], row: dict
         "queue_drops": drops,
         "ecn_marks": int(row["ecn_marks"]),
         "trims": int(row["trims"]),
+        "rx_drops": int(row["drops_ring_full"]),
         "queue_peak": int(row["backlog_max_bytes"]),
         # A switch counts every pause frame, also those that end a pause.
         "pfc_rx": int(row["pauses_received"]) + int(row["resumes_received"]),
         "pause_us": round(row["paused_us"]),
     }
+    # Devices count damaged frames as errors of the link, not as packets; the table has pauses among them.
+    packets = int(row["tx_packets"])
+    damaged = min(max(int(row["drops_corrupted"]) - lost_pauses.get((node, port, number), 0), 0), packets)
+    whole = (packets - damaged) / packets if packets else 0.0
     other: dict[Kind, int] = {
         "pfc_tx": int(row["pauses_sent"]) + int(row["resumes_received"]),
-        "rx_packets": int(row["tx_packets"]),
-        "rx_bytes": int(row["tx_bytes"]),
+        "rx_packets": packets - damaged,
+        "rx_bytes": round(int(row["tx_bytes"]) * whole),
         "shared_peak": int(row["ingress_max_bytes"]),
     }
     for (device, name), values in (((node, port), own), (far.get((node, port), ("", "")), other)):
@@ -101,13 +126,38 @@ def _port(run: Simulated, far: dict[tuple[str, str], tuple[str, str]], row: dict
 
 
 def _flows(run: Simulated, results: ResultsFolder) -> None:
-    """Retransmissions and marks of hosts, and the number of flows that each sends."""
+    """What the kernels of hosts count, and the bytes of the flows from each host.
+
+    Kernels count neither packets nor timeouts of queue pairs, which the NIC handles.
+    """
+    kinds = _kinds(results.scenario_toml)
     for row in results.frame("flows").iter_rows(named=True):
         source, sink = str(row["src"]), str(row["dst"])
-        sender = sink if row["operation"] == "read" else source
-        receiver = source if sender == sink else sink
-        run.flows[sender, receiver].append(int(row["delivered_bytes"]))
-        at = run.counted.device(sender)
-        at.add("", Key("retransmits"), int(row["retransmits"]), "", more=True)
-        at.add("", Key("timeouts"), int(row["timeouts"]), "", more=True)
-        run.counted.device(receiver).add("", Key("ce_received"), int(row["ce_packets"]), "", more=True)
+        kind = kinds.get(str(row["transport"]), "udp")
+        forward, back = _bytes(row)
+        run.flows[source, sink].append(forward)
+        if back:
+            run.flows[sink, source].append(back)
+        for column in ("retransmits", "timeouts") if kind == "tcp" else ():
+            of_reply = int(row[f"reply_{column}"])
+            for host, count in ((source, int(row[column]) - of_reply), (sink, of_reply)):
+                run.counted.device(host).add("", Key(column), count, "", more=True)
+        if kind != "rdma":
+            of_reply = round(int(row["ce_packets"]) * back / max(forward + back, 1))
+            for host, count in ((sink, int(row["ce_packets"]) - of_reply), (source, of_reply)):
+                run.counted.device(host).add("", Key("ce_received"), count, "", more=True)
+
+
+def _bytes(row: dict[str, Any]) -> tuple[int, int]:
+    """Delivered bytes of a flow from its source, and back to it: a reply follows its request."""
+    delivered, size = int(row["delivered_bytes"]), row["size_bytes"]
+    forward = delivered if size is None else min(delivered, int(size))
+    return forward, delivered - forward
+
+
+def _kinds(toml: str) -> dict[str, str]:
+    """The kind of each transport of a resolved scenario: tcp, rdma or udp."""
+    scenario = parse_toml(toml)
+    return {"default": scenario["transport"]["kind"]} | {
+        name: transport["kind"] for name, transport in scenario.get("transports", {}).items()
+    }
