@@ -27,6 +27,7 @@ from pauseframe.terminal.text import (
     format_rate,
     two_columns,
     unfinished_flows,
+    without_completion,
 )
 
 if TYPE_CHECKING:
@@ -96,12 +97,12 @@ def summary_rows(summary: FlowSummary) -> list[tuple[str, str]]:
     rates, use, bound = summary["rate_bps"], summary["fabric_utilisation"], summary["bound"]
     rows = [("flows", format_count(summary["flows_total"]))]
     if summary["demand"] == "workloads":
-        done, left, long = summary["flows_finished"], unfinished_flows(summary), summary["flows_long"]
+        done, left, others = summary["flows_finished"], unfinished_flows(summary), without_completion(summary)
         rows = []
-        if done or left or not long:
+        if done or left or not others:
             rows.append(("flows finished", f"{format_count(done)} of {format_count(done + left)}"))
             rows += completion_rows(summary["fct_us"], summary["slowdown"], done, left)
-        rows += [("long flows", format_count(long))] if long else []
+        rows += others
         rows.append(("simulated time", format_duration(summary["sim_time_s"])))
     rows += [
         ("throughput a host", format_rate(summary["throughput_bps"])),

@@ -87,6 +87,8 @@ class Summary(TypedDict):
     flows_failed: int
     flows_long: NotRequired[int]
     """Number of flows without a size, which never finish; absent in results of old versions."""
+    flows_stopped: NotRequired[int]
+    """Number of UDP flows with a size that have ended, without a completion time; absent in results of old versions."""
     queries_total: int
     queries_finished: int
     drops: int
@@ -223,6 +225,7 @@ class FlowSummary(TypedDict):
     flows_total: int
     flows_finished: int
     flows_long: int
+    flows_stopped: NotRequired[int]
     throughput_bps: float
     rate_bps: RateStatistics
     fct_us: CompletionTimes

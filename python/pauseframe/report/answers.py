@@ -174,8 +174,9 @@ def _query_times(run: RunData) -> pl.Series:
 
 
 def _flow_times(run: RunData) -> pl.Series:
-    """Of flows with a size: the others run until they are stopped."""
-    return run.flows.filter(pl.col("size_bytes").is_not_null()).select("fct_us").collect()["fct_us"]
+    """Of flows that finish or should have finished, without those that never have a completion time."""
+    timed = pl.col("fct_us").is_not_null() | data.is_unfinished()
+    return run.flows.filter(timed).select("fct_us").collect()["fct_us"]
 
 
 def _single(run: RunData, measure: Measure) -> str:
@@ -188,8 +189,10 @@ def _single(run: RunData, measure: Measure) -> str:
     if value is None and long and not measure.left[0]:
         return f"{long}{_happened(run)}"
     if value is None:
-        rate = format_rate(data.mean_throughput(run))
-        return f"No {measure.what} finished within {format_duration(run.summary['sim_time_s'])}. {_happened(run, rate)}"
+        rate, within = format_rate(data.mean_throughput(run)), f"within {format_duration(run.summary['sim_time_s'])}"
+        stopped = 0 if measure.left[0] else data.stopped_flows(run)
+        what = f"{counted(stopped, 'UDP flow')} ended" if stopped else f"No {measure.what} finished"
+        return f"{what} {within}. {_happened(run, rate)}"
     count, every = len(times), len(times) + measure.left[0]
     done = f"{'All ' if count == every and count > 1 else ''}{format_count(count)}"
     of_all = "" if count == every else f" of {format_count(every)}"

@@ -143,13 +143,24 @@ def unfinished_by(table: pl.LazyFrame, key: pl.Expr) -> dict[Any, int]:
     return {value: count for value, count in left.rows() if value is not None}
 
 
-def unfinished_flows(run: RunData) -> dict[int, int]:
-    """Number of unfinished flows by size bin, without flows that have no size (until stopped).
+def is_unfinished() -> pl.Expr:
+    """True for flows that have a size and did not end.
 
-    Connections of applications finish without a completion time.
+    Connections of applications finish without a completion time, and UDP flows stop.
     """
-    sized = run.flows.filter(pl.col("size_bytes").is_not_null() & (pl.col("status").cast(pl.String) != "finished"))
-    return unfinished_by(sized, size_bin(pl.col("size_bytes") + pl.col("reply_bytes")))
+    has_ended = pl.col("status").cast(pl.String).is_in(["finished", "stopped"])
+    return pl.col("size_bytes").is_not_null() & ~has_ended
+
+
+def stopped_flows(run: RunData) -> int:
+    """Number of flows that have a size and stopped: UDP flows, which have no completion time."""
+    is_stopped = pl.col("size_bytes").is_not_null() & (pl.col("status").cast(pl.String) == "stopped")
+    return int(run.flows.select(is_stopped.sum()).collect().item())
+
+
+def unfinished_flows(run: RunData) -> dict[int, int]:
+    """Number of unfinished flows by size bin."""
+    return unfinished_by(run.flows.filter(is_unfinished()), size_bin(pl.col("size_bytes") + pl.col("reply_bytes")))
 
 
 def percentiles_by(frame: pl.DataFrame, key: str) -> dict[Any, dict[str, float]]:

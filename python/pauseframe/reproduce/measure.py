@@ -2,7 +2,8 @@
 
 `flows` and `queries` have two additional columns: `age_us` and `slowdown_or_age`. These columns hold the completion
 time and slowdown of finished rows, and the time so far of rows that had not finished when the run ended. Excluding
-unfinished rows would favour the slowest transport. `summary` is one row; nested names are joined by an underscore.
+unfinished rows would favour the slowest transport. UDP flows that ended have neither. `summary` is one row; nested
+names are joined by an underscore.
 
 The SQL query selects samples, and `take` reduces the samples with equal keys to one number. Each number therefore
 carries its number of samples, and a percentile the number of samples beyond it.
@@ -54,6 +55,7 @@ def measure(folder: Path, metrics: Mapping[str, Metric], size: Size = "full") ->
     tables = {name: pl.scan_parquet(folder / f"{name}.parquet") for name in TABLES}
     for name in ("flows", "queries"):
         tables[name] = _with_age(tables[name], end)
+    tables["flows"] = _without_stopped_ages(tables["flows"])
     context = pl.SQLContext(frames={**tables, "summary": summary.lazy()})
     rows = []
     for name, metric in metrics.items():
@@ -68,6 +70,12 @@ def measure(folder: Path, metrics: Mapping[str, Metric], size: Size = "full") ->
 def _with_age(frame: pl.LazyFrame, end: float) -> pl.LazyFrame:
     age = pl.coalesce("fct_us", pl.max_horizontal(pl.lit(end) - pl.col("start_us"), 0.0))
     return frame.with_columns(age.alias("age_us"), (age / pl.col("ideal_fct_us")).alias("slowdown_or_age"))
+
+
+def _without_stopped_ages(flows: pl.LazyFrame) -> pl.LazyFrame:
+    """UDP flows with a size stop when their last datagram has arrived or is lost: they are no unfinished rows."""
+    is_stopped = pl.col("size_bytes").is_not_null() & (pl.col("status").cast(pl.String) == "stopped")
+    return flows.with_columns(pl.when(~is_stopped).then(name).alias(name) for name in ("age_us", "slowdown_or_age"))
 
 
 def _rows(metric: str, frame: pl.DataFrame, take: str) -> list[Row]:

@@ -174,10 +174,12 @@ class Run:
         return InlinePage(view_page([from_folder(self.folder)]), "player", 900)
 
     def __repr__(self) -> str:
+        from pauseframe.terminal.text import unfinished_flows
+
         summary = self.summary
         return (
             f"<pauseframe.Run {summary['name']!r} seed {summary['seed']} {self.status}: "
-            f"{summary['flows_finished']} of {summary['flows_total'] - summary.get('flows_long', 0)} flows, "
+            f"{summary['flows_finished']} of {summary['flows_finished'] + unfinished_flows(summary)} flows, "
             f"{summary['sim_time_s']:g} s>"
         )
 

@@ -205,16 +205,15 @@ def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[s
     """
     fct, queries = summary["fct_us"], summary["query_fct_us"]
     count = summary["flows_finished"] if completed is None else completed
-    left, long = unfinished_flows(summary), summary.get("flows_long", 0)
+    left, long, stopped = unfinished_flows(summary), summary.get("flows_long", 0), summary.get("flows_stopped", 0)
     rows = []
-    if left or summary["flows_finished"] or not long:
+    if left or summary["flows_finished"] or not (long or stopped):
         rows.append(("flows finished", _of(summary["flows_finished"], summary["flows_finished"] + left)))
         # Connections of applications stay open and have no completion time; the table of jobs shows their times.
         if fct["mean"] is not None:
             some = count < summary["flows_finished"]
             rows += completion_rows(fct, summary["slowdown"], count, left, some_only=some)
-    if long:
-        rows.append(("long flows", format_count(long)))
+    rows += without_completion(summary)
     if summary["queries_total"]:
         done, left = summary["queries_finished"], summary["queries_total"] - summary["queries_finished"]
         rows += [
@@ -260,8 +259,18 @@ def _remembered_rows(summary: Summary) -> list[tuple[str, str]]:
 
 
 def unfinished_flows(summary: Summary | FlowSummary) -> int:
-    """The number of flows with a size that have not finished; long flows have none and never finish."""
-    return summary["flows_total"] - summary["flows_finished"] - summary.get("flows_long", 0)
+    """The number of flows that have not finished, of those that can.
+
+    Long flows have no size and never finish. UDP flows with a size stop once their last datagram arrived or is lost.
+    """
+    others = summary.get("flows_long", 0) + summary.get("flows_stopped", 0)
+    return summary["flows_total"] - summary["flows_finished"] - others
+
+
+def without_completion(summary: Summary | FlowSummary) -> list[tuple[str, str]]:
+    """Lines about flows that never have a completion time."""
+    counts = {"long flows": summary.get("flows_long", 0), "UDP flows ended": summary.get("flows_stopped", 0)}
+    return [(name, format_count(count)) for name, count in counts.items() if count]
 
 
 def _rare_rows(summary: Summary) -> list[tuple[str, str]]:

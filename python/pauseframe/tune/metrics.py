@@ -50,6 +50,7 @@ LEAVE_OUT = {
     "peak_rss_bytes",
     "flows_total",
     "flows_long",
+    "flows_stopped",
     "queries_total",
 }
 
