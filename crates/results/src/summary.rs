@@ -3,7 +3,9 @@
 use super::VERSION;
 use super::rows::DropsByReason;
 use super::tables::{completion_time, flow_slowdown, query_time};
-use pauseframe_fabric::{FlowRecords, FlowStatus, PortPriorityReport, QueryRecord, StepMemoryReport};
+use pauseframe_fabric::{
+    FlowRecord, FlowRecords, FlowStatus, PortPriorityReport, QueryRecord, StepMemoryReport,
+};
 use pauseframe_units::{Span, Time};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -164,6 +166,7 @@ pub struct Summary {
     pub flows_finished: u64,
     pub flows_failed: u64,
     pub flows_long: u64,
+    pub flows_stopped: u64,
     pub queries_total: u64,
     pub queries_finished: u64,
     pub drops: u64,
@@ -202,6 +205,7 @@ impl Summary {
         queries: &[QueryRecord],
         ports: &[PortPriorityReport],
     ) -> Summary {
+        let is_long = |flow: &FlowRecord| flow.spec.size == u64::MAX;
         let with_status = |status| flows.iter().filter(|flow| flow.status == status).count() as u64;
         let mut drops_by_reason = DropsByReason::default();
         for port in ports {
@@ -216,7 +220,11 @@ impl Summary {
             flows_total: flows.len() as u64,
             flows_finished: with_status(FlowStatus::Finished),
             flows_failed: with_status(FlowStatus::Failed),
-            flows_long: flows.iter().filter(|flow| flow.spec.size == u64::MAX).count() as u64,
+            flows_long: flows.iter().filter(is_long).count() as u64,
+            flows_stopped: flows
+                .iter()
+                .filter(|flow| flow.status == FlowStatus::Stopped && !is_long(flow))
+                .count() as u64,
             queries_total: queries.len() as u64,
             queries_finished: queries.iter().filter(|query| query.finish.is_some()).count() as u64,
             drops: drops_by_reason.total(),
@@ -288,7 +296,7 @@ pub fn peak_rss_bytes() -> Option<u64> {
 mod tests {
     use super::super::rows::idle_report;
     use super::*;
-    use pauseframe_fabric::{FlowRecord, FlowSpec};
+    use pauseframe_fabric::FlowSpec;
     use pauseframe_units::NodeId;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -357,15 +365,15 @@ mod tests {
             [flow(10, FlowStatus::Finished), flow(30, FlowStatus::Finished), flow(9, FlowStatus::Failed)];
         let mut long = flow(40, FlowStatus::Running);
         long.spec.size = u64::MAX;
-        let flows: FlowRecords = flows.into_iter().chain([long]).collect();
+        let flows: FlowRecords = flows.into_iter().chain([long, flow(50, FlowStatus::Stopped)]).collect();
         let port =
             PortPriorityReport { drops: [1, 2, 4, 0, 0, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
         let summary = Summary::new(facts(), &flows, &[], &[port, port]);
-        assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (4, 2, 1));
-        assert_eq!(summary.flows_long, 1);
+        assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (5, 2, 1));
+        assert_eq!((summary.flows_long, summary.flows_stopped), (1, 1));
         assert_eq!((summary.drops, summary.drops_by_reason.not_ect, summary.ecn_marks), (14, 8, 10));
         assert_eq!(summary.pfc_pauses, 6);
-        assert_eq!((summary.retransmits, summary.timeouts), (4, 8));
+        assert_eq!((summary.retransmits, summary.timeouts), (5, 10));
         assert_eq!((summary.fct_us.mean, summary.fct_us.p50), (Some(20.0), Some(20.0)));
         assert_eq!(summary.slowdown.p50, Some(10.0));
         assert_eq!(summary.query_fct_us, CompletionTimes::default());

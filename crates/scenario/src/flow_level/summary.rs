@@ -67,6 +67,7 @@ pub struct FlowSummary {
     pub flows_total: u64,
     pub flows_finished: u64,
     pub flows_long: u64,
+    pub flows_stopped: u64,
     /// Delivered bits per second, divided by the number of hosts.
     pub throughput_bps: f64,
     pub rate_bps: RateStatistics,
@@ -94,6 +95,7 @@ impl FlowSummary {
             flows_total: flows as u64,
             flows_finished: 0,
             flows_long: 0,
+            flows_stopped: 0,
             throughput_bps: 0.0,
             rate_bps: RateStatistics::default(),
             fct_us: CompletionTimes::default(),
@@ -148,6 +150,10 @@ impl FlowSummary {
         FlowSummary {
             flows_finished: finished().count() as u64,
             flows_long: records.iter().filter(is_long).count() as u64,
+            flows_stopped: records
+                .iter()
+                .filter(|record| record.status == FlowStatus::Stopped && !is_long(record))
+                .count() as u64,
             throughput_bps: if outcome.end > 0.0 { delivered * 8.0 / outcome.end / hosts } else { 0.0 },
             rate_bps: RateStatistics::of(&rates),
             fct_us: CompletionTimes::of(finished().map(|record| record.time() * 1e6).collect()),
