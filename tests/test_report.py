@@ -20,7 +20,7 @@ from pauseframe.report.summary import tables
 
 OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//|@import|url\(\s*["']?http""")
 LIBRARY = re.compile(r"<script>/\*! .*?uPlot.*?</script>", re.DOTALL)
-VOID = {"meta", "link", "br", "hr", "img", "input"}
+VOID = {"meta", "link", "br", "wbr", "hr", "img", "input"}
 
 
 class Page(HTMLParser):
