@@ -252,8 +252,12 @@ def _choices_of_ports(rng: random.Random, scenario: Table) -> None:
         routing["kind"] = rng.choice(["spray", "letflow", "drill", "adaptive", "ars", "ars"])
         routing |= {"spray": rng.choice(["random", "round_robin"])} if routing["kind"] == "spray" else {}
     elif routing["kind"] == "ecmp" and rng.random() < 0.3:
-        routing["hash"] = rng.choice(["murmur3", "crc32", "crc32_lo", "crc32_hi", "crc_ccitt", "xor"])
+        routing["hash"] = rng.choice(["murmur3", "crc32", "crc32_lo", "crc32_hi", "crc_ccitt", "xor", "siphash"])
         routing |= {"hash_seeds": rng.choice(["switch", "tier", "same"]), "hash_offsets": rng.choice([[], [0, 10]])}
+        routing["hash_fields"] = rng.choice(["5-tuple", "addresses+flow_label", "5-tuple+dest_qp"])
+        if routing["hash"] == "siphash":  # Linux's routers have neither seeds of tiers, offsets nor queue pairs
+            routing |= {"hash_seeds": rng.choice(["switch", "same"]), "hash_offsets": []}
+            routing["hash_fields"] = rng.choice(["5-tuple", "addresses+flow_label"])
     if routing["kind"] == "ars":
         modes = [f"{what}_{how}" for what in ("flowlet", "packet") for how in ("quality", "random")]
         routing |= {"mode": rng.choice(modes), "idle_time": rng.choice(["1 us", "20 us", "256 us"])}

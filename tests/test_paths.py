@@ -19,6 +19,7 @@ link = { rate = "100 Gbps", delay = "500 ns" }
 """
 PERMUTATION = FABRIC + 'kind = "permutation"\nsize = "1 MB"\n'
 NSCC = {"transport.preset": "uec_nscc", "transport.rdma_control": "nscc"}
+LINUX = {"routing.hash": "siphash", "routing.index": "threshold"}
 OOO = {"transport.rdma_dp_ordering": "ooo_rw"}
 SEVERAL = {"transport.rdma_qps_per_connection": 4, "transport.rdma_split_data_on_qps": True}
 
@@ -89,11 +90,30 @@ def test_keys_that_change_nothing_are_warned_of() -> None:
         (OOO | {"transport.preset": "roce_hpcc", "transport.rdma_control": "hpcc"}, "stamps"),
         (OOO | {"transport.rdma_send": True}, "next posted receive"),
         ({"routing.kind": "drill", "routing.spray": "round_robin"}, "spray"),
+        (LINUX | {"routing.hash_fields": "5-tuple+dest_qp"}, "read no queue pair"),
+        (LINUX | {"routing.hash_seeds": "tier"}, "no seeds by tier"),
+        (LINUX | {"routing.hash_offsets": [0, 10]}, "do not rotate"),
+        ({"routing.hash_fields": "addresses+flow_label"}, "ideal hash"),
     ],
 )
 def test_choices_that_cannot_act_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(pf.ScenarioError, match=message):
         pf.run(PERMUTATION, set=change, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("preset", "fields", "told"),
+    [
+        ("dctcp", "5-tuple+dest_qp", True),
+        ("roce_dcqcn", "5-tuple+dest_qp", False),
+        ("dctcp", "inner-addresses", True),
+        ("dctcp", "addresses+flow_label", False),
+    ],
+)
+def test_fields_that_no_packet_has_are_warned_of(preset: str, fields: str, told: bool) -> None:
+    change = {"transport": {"preset": preset}, "routing.hash": "crc32", "routing.hash_fields": fields}
+    run = pf.run(PERMUTATION, set=change, progress=False)
+    assert bool(warnings(run, "routing.hash_fields")) == told
 
 
 def test_flow_level_obeys_weights_and_buckets() -> None:

@@ -4,6 +4,8 @@
 //! in step, and only some of the equal links carry anything (polarization). A CRC is affine, so another seed changes it by a constant and does not
 //! help where the number of links is a power of two; rotating it (offset) does.
 
+mod siphash;
+
 use crate::hash_index::{HashIndex, HashIndexSettings, owners_after_loss, thresholds};
 use crate::host_ports::bond::{FlowAddresses, ipv4};
 use pauseframe_engine::mix_bits;
@@ -30,6 +32,8 @@ choices! {
         CrcCcitt = "crc_ccitt",
         /// XOR of all 16-bit words
         Xor = "xor",
+        /// SipHash of Linux's routers, with a random key; both directions of a flow have one hash
+        Siphash = "siphash",
     }
 }
 
@@ -38,8 +42,25 @@ choices! {
     pub enum HashFields {
         /// Addresses, protocol and ports
         FiveTuple = "5-tuple",
-        /// Addresses only: all flows of two hosts share a path
+        /// Addresses only, in a tunnel those of its ends: all flows of two hosts share a path
         Addresses = "addresses",
+        /// Addresses only, in a tunnel those of the packet inside
+        InnerAddresses = "inner-addresses",
+        /// Addresses and IPv6 flow label
+        AddressesAndFlowLabel = "addresses+flow_label",
+        /// Addresses, protocol, ports, and the destination queue pair of RoCEv2
+        FiveTupleAndPair = "5-tuple+dest_qp",
+    }
+}
+
+impl HashFields {
+    fn has_ports(self) -> bool {
+        matches!(self, HashFields::FiveTuple | HashFields::FiveTupleAndPair)
+    }
+
+    /// Whether a switch hashes the outer header of a tunnel.
+    pub(crate) fn are_outer(self) -> bool {
+        matches!(self, HashFields::Addresses | HashFields::AddressesAndFlowLabel)
     }
 }
 
@@ -60,6 +81,7 @@ impl HashFunction {
     fn bits(self) -> u32 {
         match self {
             HashFunction::Ideal | HashFunction::Murmur3 | HashFunction::Crc32 => 32,
+            HashFunction::Siphash => 31,
             HashFunction::Crc32Lo | HashFunction::Crc32Hi | HashFunction::CrcCcitt | HashFunction::Xor => 16,
         }
     }
@@ -98,9 +120,6 @@ impl PathHashSettings {
 
 /// Seeds of `SONiC`'s roles ToR, leaf, spine, fabric spine, upper spine (switch.json.j2 of docker-orchagent, sonic-buildimage 086b03b).
 const SONIC_SEEDS: [u32; 5] = [0, 10, 25, 40, 50];
-/// IP protocol numbers (IANA).
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 /// The hash of all switches.
 #[derive(Debug)]
@@ -220,23 +239,52 @@ impl PathHash {
 
     /// The hash that a switch computes.
     fn hash(&self, switch: NodeId, addresses: &FlowAddresses) -> u32 {
+        let PathHashSettings { function, fields: of, seeds, .. } = self.settings;
         let tier = self.tiers[switch] as usize;
-        let seed = match self.settings.seeds {
+        let label = addresses.flow_label.unwrap_or_else(|| self.socket_label(addresses));
+        if function == HashFunction::Siphash {
+            return siphash::multipath_hash(of, addresses, label, self.boot_seed(switch));
+        }
+        let seed = match seeds {
             HashSeeds::Switch => switch.0,
             HashSeeds::Tier => SONIC_SEEDS[tier.min(SONIC_SEEDS.len() - 1)],
             HashSeeds::Same => 0,
         };
         let offset = self.settings.offsets.get(tier).copied().unwrap_or(0);
-        hash(self.settings.function, &fields(self.settings.fields, addresses), seed, offset)
+        hash(function, &fields(of, addresses, label), seed, offset)
+    }
+
+    /// The seed that a router draws when it boots; one for all if they have the same.
+    fn boot_seed(&self, switch: NodeId) -> u32 {
+        let is_own = self.settings.seeds == HashSeeds::Switch;
+        (if is_own { self.salt(switch) } else { mix_bits(self.seed) } >> 32) as u32
+    }
+
+    /// The flow label of a socket, random for each side of a connection (Linux: `auto_flowlabels` 1, `sk_set_txhash`).
+    fn socket_label(&self, addresses: &FlowAddresses) -> u32 {
+        let [hosts, ports] = [addresses.hosts.map(|node| node.0), addresses.ports.map(u32::from)];
+        let mix = |hash: u64, [from, to]: [u32; 2]| mix_bits(hash ^ (u64::from(from) << 32 | u64::from(to)));
+        (mix(mix(mix_bits(self.seed), hosts), ports) >> 44) as u32
+    }
+
+    /// Whether switches hash the outer header of a tunnel.
+    pub(crate) fn reads_outer_headers(&self) -> bool {
+        self.settings.fields.are_outer()
     }
 }
 
-/// The fields in the order in which headers have them: source, destination, ports, protocol.
-fn fields(fields: HashFields, addresses: &FlowAddresses) -> Vec<u8> {
+/// The fields in the order in which headers have them: source, destination, then ports, protocol and queue pair, or the flow label.
+fn fields(fields: HashFields, addresses: &FlowAddresses, label: u32) -> Vec<u8> {
     let mut bytes: Vec<u8> = addresses.hosts.into_iter().flat_map(ipv4).collect();
-    if fields == HashFields::FiveTuple {
+    if fields.has_ports() {
         bytes.extend(addresses.ports.into_iter().flat_map(u16::to_be_bytes));
-        bytes.push(if addresses.is_tcp { TCP } else { UDP });
+        bytes.push(addresses.protocol);
+    }
+    if fields == HashFields::FiveTupleAndPair {
+        bytes.extend(&addresses.destination_pair.to_be_bytes()[1..]);
+    }
+    if fields == HashFields::AddressesAndFlowLabel {
+        bytes.extend(label.to_be_bytes());
     }
     bytes
 }
@@ -245,7 +293,7 @@ fn hash(function: HashFunction, bytes: &[u8], seed: u32, offset: u32) -> u32 {
     let crc = || crc32(bytes, seed);
     let half = |value: u16| u32::from(value.rotate_right(offset));
     match function {
-        HashFunction::Ideal => unreachable!("the ideal hash has its own form"),
+        HashFunction::Ideal | HashFunction::Siphash => unreachable!("hashes no bytes"),
         HashFunction::Murmur3 => murmur3(&hpcc_words(bytes), seed).rotate_right(offset),
         HashFunction::Crc32 => crc().rotate_right(offset),
         HashFunction::Crc32Lo => half(crc() as u16),
@@ -275,12 +323,13 @@ fn xor(bytes: &[u8], seed: u16) -> u16 {
         .fold(seed, |hash, pair| hash ^ u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]))
 }
 
-/// Source, destination, and both ports in one word with the source below, as in switch-node.cc of the HPCC simulator.
+/// Source, destination, and both ports in one word with the source below, as in switch-node.cc of the HPCC simulator; what follows, in words.
 fn hpcc_words(bytes: &[u8]) -> Vec<u32> {
     let word = |at: usize| {
         bytes.get(at..at + 4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
     };
-    [word(0), word(4), word(8).map(|ports| ports.rotate_left(16))].into_iter().flatten().collect()
+    let ports = word(8).map(|ports| ports.rotate_left(16));
+    [word(0), word(4), ports, word(12)].into_iter().flatten().collect()
 }
 
 /// `MurmurHash3_x86_32` (Appleby).
@@ -298,6 +347,7 @@ fn murmur3(words: &[u32], seed: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host_ports::bond::FlowKind;
     use std::collections::BTreeSet;
 
     /// Check values of the catalogue of CRCs for "123456789", and of the HPCC simulator's layout for 11.0.0.1:10000 -> 11.0.1.1:100.
@@ -347,5 +397,76 @@ mod tests {
         }
         assert_eq!(used(Crc32, [0, 10], [0, 0], [6, 6]), 3);
         assert_eq!(used(Murmur3, [0, 10], [0, 0], [8, 8]), 8);
+    }
+
+    /// The hash of a flow's first packet at a switch.
+    fn of_flow(settings: &PathHashSettings, seed: u64, switch: u32, addresses: &FlowAddresses) -> u32 {
+        let tiers = std::iter::repeat_n(0, 64).collect();
+        PathHash { settings: settings.clone(), seed, tiers, whole: None }.hash(NodeId(switch), addresses)
+    }
+
+    fn with(function: HashFunction, fields: HashFields, seeds: HashSeeds) -> PathHashSettings {
+        PathHashSettings { function, fields, seeds, ..PathHashSettings::IDEAL }
+    }
+
+    fn addresses(flow: u32, kind: FlowKind) -> FlowAddresses {
+        FlowAddresses::of_flow([NodeId(1), NodeId(2)], flow, true, kind)
+    }
+
+    /// Routers with a key each do not polarize one another; with one key they do, by thresholds also where the numbers of links have no common divisor.
+    #[test]
+    fn keys_of_routers_are_their_own() {
+        let second_hops = |seeds, [n1, n2]: [u64; 2]| {
+            let settings = with(HashFunction::Siphash, HashFields::FiveTuple, seeds);
+            let hop = |switch, flow, of: u64| {
+                let hash = of_flow(&settings, 1, switch, &addresses(flow, FlowKind::Tcp));
+                (u64::from(hash) * of) >> 31
+            };
+            let first = (0..4_000).filter(|flow| hop(1, *flow, n1) == 0);
+            first.map(|flow| hop(2, flow, n2)).collect::<BTreeSet<u64>>().len()
+        };
+        for (links, same) in [([8, 8], 1), ([3, 4], 2), ([4, 8], 2)] {
+            assert_eq!(second_hops(HashSeeds::Same, links), same);
+            assert_eq!(second_hops(HashSeeds::Switch, links), links[1] as usize);
+        }
+    }
+
+    /// Queue pairs whose UDP source port is the same have one hash of the 5-tuple; the destination queue pair tells them apart.
+    #[test]
+    fn the_destination_queue_pair_tells_flows_with_one_source_port_apart() {
+        let all: Vec<FlowAddresses> = (0..400_000).map(|flow| addresses(flow, FlowKind::QueuePair)).collect();
+        let port = all[1_000].ports[0];
+        let same: Vec<&FlowAddresses> = all.iter().filter(|one| one.ports[0] == port).collect();
+        assert!(same.len() > 16);
+        for function in [HashFunction::Murmur3, HashFunction::Crc32, HashFunction::CrcCcitt] {
+            let hashes = |fields| {
+                let settings = with(function, fields, HashSeeds::Switch);
+                same.iter().map(|one| of_flow(&settings, 1, 3, one)).collect::<BTreeSet<u32>>().len()
+            };
+            assert_eq!(hashes(HashFields::FiveTuple), 1);
+            assert_eq!(hashes(HashFields::FiveTupleAndPair), same.len(), "{function:?}");
+        }
+    }
+
+    /// Flow labels spread the flows of two hosts, which share a path by their addresses. Those of sockets are random, those of queue pairs are not.
+    #[test]
+    fn flow_labels_spread_flows_of_two_hosts() {
+        for function in [HashFunction::Murmur3, HashFunction::Crc32, HashFunction::Siphash] {
+            let hash = |fields, seed, flow, kind| {
+                of_flow(&with(function, fields, HashSeeds::Same), seed, 3, &addresses(flow, kind))
+            };
+            for kind in [FlowKind::Tcp, FlowKind::QueuePair] {
+                let hops = |fields| {
+                    (0..64).map(|flow| hash(fields, 1, flow + 9, kind) % 8).collect::<BTreeSet<u32>>().len()
+                };
+                let counts = [HashFields::Addresses, HashFields::AddressesAndFlowLabel].map(hops);
+                assert_eq!(counts, [1, 8], "{function:?} {kind:?}");
+            }
+            if function != HashFunction::Siphash {
+                let of_seed = |seed, kind| hash(HashFields::AddressesAndFlowLabel, seed, 9, kind);
+                assert_ne!(of_seed(1, FlowKind::Tcp), of_seed(2, FlowKind::Tcp));
+                assert_eq!(of_seed(1, FlowKind::QueuePair), of_seed(2, FlowKind::QueuePair));
+            }
+        }
     }
 }

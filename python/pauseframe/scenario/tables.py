@@ -1382,17 +1382,22 @@ class Routing(Part):
     """
     convergence: str | None = field(default=None, kw_only=True)
     """Time from a failure or repair until all switches have new routes (0 s to 1 h); default "10 ms"."""
-    hash: Literal["ideal", "murmur3", "crc32", "crc32_lo", "crc32_hi", "crc_ccitt", "xor"] | None = field(
+    hash: Literal["ideal", "murmur3", "crc32", "crc32_lo", "crc32_hi", "crc_ccitt", "xor", "siphash"] | None = field(
         default=None, kw_only=True
     )
     """The function by which switches choose among equal next hops (docs/models/routing.md); default "ideal" (SAI:
-    SAI_HASH_ALGORITHM; Broadcom RTAG7)
+    SAI_HASH_ALGORITHM; Broadcom RTAG7; Linux: net/ipv4/route.c, fib_multipath_hash)
     """
-    hash_fields: Literal["5-tuple", "addresses"] | None = field(default=None, kw_only=True)
-    """The fields that enter the hash; default "5-tuple" (Linux: fib_multipath_hash_policy 1 and 0)"""
+    hash_fields: (
+        Literal["5-tuple", "addresses", "inner-addresses", "addresses+flow_label", "5-tuple+dest_qp"] | None
+    ) = field(default=None, kw_only=True)
+    """The fields that enter the hash; default "5-tuple" (Linux: fib_multipath_hash_policy 1, 0 and 2; SAI:
+    SAI_NATIVE_HASH_FIELD_IPV6_FLOW_LABEL, _RDMA_BTH_DEST_QP)
+    """
     hash_seeds: Literal["switch", "tier", "same"] | None = field(default=None, kw_only=True)
     """Seeds of the hash: each switch its own (its number), or one for each tier (0, 10, 25, 40, 50), or 0 for all;
-    default "switch" (SONiC: switch.json.j2, ecmp_hash_seed by role)
+    with siphash, drawn for each switch or for all; default "switch" (SONiC: switch.json.j2, ecmp_hash_seed by role;
+    Linux: fib_multipath_hash_seed)
     """
     hash_offsets: Sequence[int] | None = field(default=None, kw_only=True)
     """Bits by which the hash is rotated, by tier, from that of the hosts' switches on; a missing one is 0; default []

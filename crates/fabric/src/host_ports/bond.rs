@@ -10,6 +10,10 @@ use pauseframe_units::NodeId;
 const IPV4: u32 = 0x0800;
 /// UDP port of `RoCEv2`.
 pub const ROCE_PORT: u16 = 4791;
+/// IP protocol numbers (IANA).
+const IP_IN_IP: u8 = 4;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 /// The addresses of a flow's packets in one direction, as captures show them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,8 +22,12 @@ pub struct FlowAddresses {
     pub hosts: [NodeId; 2],
     /// Source and destination port of TCP or UDP.
     pub ports: [u16; 2],
-    /// TCP, or UDP.
-    pub is_tcp: bool,
+    /// IP protocol number.
+    pub protocol: u8,
+    /// Destination queue pair in the BTH of `RoCEv2`; 0 without one.
+    pub destination_pair: u32,
+    /// The IPv6 flow label of a queue pair; `None` for a socket, whose label is random.
+    pub flow_label: Option<u32>,
 }
 
 /// The kinds of flows, as far as their headers differ.
@@ -37,12 +45,31 @@ impl FlowAddresses {
     /// Those of the packets from `hosts[0]` to `hosts[1]` of a flow; `forward`: away from the host that opened it.
     pub fn of_flow(hosts: [NodeId; 2], flow: u32, forward: bool, kind: FlowKind) -> FlowAddresses {
         let (client, server) = tcp_ports(flow);
+        let is_pair = kind == FlowKind::QueuePair;
+        let pairs = if is_pair { queue_pair_numbers(flow) } else { [0; 2] };
         let ports = match (kind, forward) {
-            (FlowKind::QueuePair, _) => [roce_source_port(queue_pair_numbers(flow)), ROCE_PORT],
+            (FlowKind::QueuePair, _) => [roce_source_port(pairs), ROCE_PORT],
             (_, true) => [client, server],
             (_, false) => [server, client],
         };
-        FlowAddresses { hosts, ports, is_tcp: kind == FlowKind::Tcp }
+        FlowAddresses {
+            hosts,
+            ports,
+            protocol: if kind == FlowKind::Tcp { TCP } else { UDP },
+            destination_pair: pairs[usize::from(forward)],
+            flow_label: is_pair.then(|| roce_flow_label(pairs)),
+        }
+    }
+
+    /// Those of the outer header of a tunnel between two switches (RFC 2003).
+    pub(crate) fn of_tunnel(switches: [NodeId; 2]) -> FlowAddresses {
+        FlowAddresses {
+            hosts: switches,
+            ports: [0; 2],
+            protocol: IP_IN_IP,
+            destination_pair: 0,
+            flow_label: Some(0),
+        }
     }
 }
 
@@ -52,11 +79,16 @@ pub fn queue_pair_numbers(flow: u32) -> [u32; 2] {
     [flow * 2, flow * 2 + 1].map(|number| number & 0xff_ffff | half)
 }
 
-/// UDP source port of both directions of a queue pair (Linux: `rdma_calc_flow_label` and `rdma_flow_label_to_udp_sport` in `ib_verbs.h`).
-pub fn roce_source_port([local, remote]: [u32; 2]) -> u16 {
+/// Flow label of both directions of a queue pair (Linux: `rdma_calc_flow_label` in `ib_verbs.h`).
+fn roce_flow_label([local, remote]: [u32; 2]) -> u32 {
     let product = u64::from(local) * u64::from(remote);
     let product = product ^ (product >> 20);
-    let label = ((product ^ (product >> 40)) & 0xf_ffff) as u32;
+    ((product ^ (product >> 40)) & 0xf_ffff) as u32
+}
+
+/// UDP source port of both directions of a queue pair (Linux: `rdma_flow_label_to_udp_sport` in `ib_verbs.h`).
+pub fn roce_source_port(pair: [u32; 2]) -> u16 {
+    let label = roce_flow_label(pair);
     0xc000 | ((label & 0x3fff) ^ (label >> 14)) as u16
 }
 
@@ -121,6 +153,7 @@ mod tests {
     fn source_ports_of_queue_pairs_are_those_of_the_kernel() {
         let ports = [[420, 434], [1024, 1024], [17, 18]].map(roce_source_port);
         assert_eq!(ports, [51_203, 49_153, 49_458]);
+        assert_eq!(roce_flow_label([420, 434]), 182_280);
         // 64 consecutive queue pairs to another 64: all ports differ.
         let ports: std::collections::BTreeSet<u16> =
             (0..64).map(|pair| roce_source_port([1000 + pair, 2000 + pair])).collect();

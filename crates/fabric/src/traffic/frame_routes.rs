@@ -60,7 +60,7 @@ impl Traffic {
         };
         let onward = if let Some(entered_by) = tunnel_around(&path[..hop]) {
             // The outer header names the end of the tunnel.
-            let mut onward = self.shortest_path(next, [topology.owner(entered_by), exit], &ends);
+            let mut onward = self.path_in_tunnel(next, [topology.owner(entered_by), exit], &ends);
             onward.insert(onward.len() - 1, TUNNEL_ENDS);
             onward
         } else {

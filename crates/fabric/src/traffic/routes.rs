@@ -89,17 +89,37 @@ impl Traffic {
             return (path, None);
         }
         let entered_at = topology.owner(last);
-        path.extend(self.shortest_path(entered_at, [entered_at, ports[1]], ends));
+        path.extend(self.path_in_tunnel(entered_at, [entered_at, ports[1]], ends));
         (path, Some(begins))
+    }
+
+    /// The path from `start` in a tunnel from the switch `ends_of[0]` to the port `ends_of[1]` of a host.
+    pub(super) fn path_in_tunnel(&self, start: NodeId, ends_of: [NodeId; 2], ends: &FlowEnds) -> Vec<PortId> {
+        if !self.hash.reads_outer_headers() {
+            return self.shortest_path(start, ends_of, ends);
+        }
+        let topology = &self.plan.topology;
+        let exit = topology.peer(topology.nodes()[ends_of[1]].ports[0]);
+        let addresses = FlowAddresses::of_tunnel([ends_of[0], exit]);
+        self.hashed_path(start, ends_of, ends.flow, &addresses)
     }
 
     /// The shortest path from `start` to `ports[1]` by the hash of a flow from `ports[0]`.
     pub(super) fn shortest_path(&self, start: NodeId, ports: [NodeId; 2], ends: &FlowEnds) -> Vec<PortId> {
         let FlowEnds { hosts, flow, forward, kind } = *ends;
-        let addresses = FlowAddresses::of_flow(hosts, flow, forward, kind);
+        self.hashed_path(start, ports, flow, &FlowAddresses::of_flow(hosts, flow, forward, kind))
+    }
+
+    fn hashed_path(
+        &self,
+        start: NodeId,
+        ports: [NodeId; 2],
+        flow: u32,
+        addresses: &FlowAddresses,
+    ) -> Vec<PortId> {
         let mut path = Vec::new();
         let graph = (&*self.plan.topology, &*self.routes);
-        self.hash.path_from(start, graph, ports, flow, &addresses, &mut path);
+        self.hash.path_from(start, graph, ports, flow, addresses, &mut path);
         path
     }
 

@@ -3,6 +3,7 @@
 use crate::common::*;
 use crate::host_ports::sent_by_ports;
 use crate::rdma::{NO_CONTROL, roce};
+use pauseframe_fabric::path_hash::{HashFields, HashFunction, PathHashSettings};
 use pauseframe_fabric::{
     ClassSettings, DualTorSettings, FailedElement, FlowSpec, FlowStatus, HostPortSettings, MlagSettings,
     Network, PortChoice, ScheduledFailure, Settings, TunnelCounts,
@@ -12,6 +13,7 @@ use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{Homes, leaf_spine};
 use pauseframe_topology::interchange::Labels;
 use pauseframe_units::{NodeId, PortId, Priority, Span, Time};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const WIRE_DELAY: Span = Span::from_us(1);
@@ -328,4 +330,31 @@ fn an_isolated_leaf_is_reached_over_its_peer() {
 #[test]
 fn packets_keep_their_priority_by_default() {
     assert_eq!(DualTorSettings::new().outer.map(Priority::code_point), [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+/// In a tunnel switches hash the addresses of its ends, so all its flows share a spine, or with inner addresses those of the packet inside.
+#[test]
+fn tunnels_spread_by_inner_addresses_only() {
+    let topology = pairs(4, 8, 0);
+    let spines = |fields| {
+        let path_hash =
+            PathHashSettings { function: HashFunction::Siphash, fields, ..PathHashSettings::IDEAL };
+        let settings = Settings { path_hash, ..mux(&topology, &[], None) };
+        let host = |number: usize| format!("host{number}");
+        // Receivers at the first pair, senders at the second.
+        let flows: Vec<FlowSpec> = (0..8)
+            .flat_map(|to| (16..32).map(move |from| [from, to]))
+            .map(|[from, to]| flow(&topology, &host(from), &host(to), 1024))
+            .collect();
+        let (network, _) = run_until(&topology, &settings, &flows, Time::ZERO + Span(1));
+        let in_tunnels = (0..flows.len() as u32).filter_map(|flow| {
+            let path = names(&topology, &network.path_of_flow(flow)?);
+            (path.len() == 6 && path[3] == "leaf1").then(|| path[4].clone())
+        });
+        let all: Vec<String> = in_tunnels.collect();
+        assert!(all.len() > 20, "{}", all.len());
+        all.into_iter().collect::<BTreeSet<String>>().len()
+    };
+    let fields = [HashFields::Addresses, HashFields::InnerAddresses, HashFields::FiveTuple];
+    assert_eq!(fields.map(spines), [1, 4, 4]);
 }

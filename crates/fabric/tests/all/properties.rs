@@ -89,7 +89,13 @@ fn draw_hop_choice(rng: &mut Rng) -> HopChoice {
 fn draw_path_hash(rng: &mut Rng) -> PathHashSettings {
     let function = one_of(
         rng,
-        &[HashFunction::Ideal, HashFunction::Crc32, HashFunction::CrcCcitt, HashFunction::Murmur3],
+        &[
+            HashFunction::Ideal,
+            HashFunction::Crc32,
+            HashFunction::CrcCcitt,
+            HashFunction::Murmur3,
+            HashFunction::Siphash,
+        ],
     );
     let index = HashIndexSettings {
         index: one_of(rng, &[HashIndex::Modulo, HashIndex::Threshold, HashIndex::Resilient]),

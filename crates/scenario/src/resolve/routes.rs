@@ -9,8 +9,9 @@ use super::checks::Named;
 use super::dual_tor;
 use crate::spec::engines::VLAN_MAX;
 use crate::spec::{HostSpec, HostStack, RoutingKind, RoutingSpec, SwitchSpec};
+use pauseframe_fabric::PortChoice;
 use pauseframe_fabric::hash_index::HashIndex;
-use pauseframe_fabric::path_hash::{HashFunction, PathHashSettings};
+use pauseframe_fabric::path_hash::{HashFields, HashFunction, PathHashSettings};
 use pauseframe_routing::verify::{CycleArc, Options, Report, Tables, verify};
 use pauseframe_routing::{DependencyGraph, NextHops};
 use pauseframe_schema::ledger::Ledger;
@@ -36,6 +37,7 @@ pub(crate) fn judge(
         warn_of_few_buckets(ledger, routing.hash.index.buckets, graph);
     }
     warn_of_choice_without_paths(ledger, (routing, host), graph);
+    warn_of_absent_fields(ledger, (routing, host), transports);
     let lossless = switch.pfc.as_ref().is_some_and(|pfc| {
         pfc.whole_link || transports.iter().any(|transport| transport.is_used && transport.spec.lossless)
     });
@@ -176,6 +178,23 @@ fn warn_of_choice_without_paths(
         ledger
             .warn(format!("routing.{key}: the one switch has one next hop to each host: it changes nothing"));
     }
+}
+
+/// Warns of fields of the hash that no packet of the scenario has.
+fn warn_of_absent_fields(
+    ledger: &mut Ledger,
+    (routing, host): (&RoutingSpec, &HostSpec),
+    transports: &[Named],
+) {
+    let has_pairs = transports.iter().any(|transport| transport.is_used && transport.spec.rdma().is_some());
+    let (fields, change) = match routing.hash.fields {
+        HashFields::FiveTupleAndPair if !has_pairs => ("no transport has queue pairs", "5-tuple"),
+        HashFields::InnerAddresses if host.port_choice != PortChoice::Mux => {
+            ("no packet enters a tunnel without host.port_choice = \"mux\"", "addresses")
+        }
+        _ => return,
+    };
+    ledger.warn(format!("routing.hash_fields: {fields}: it changes nothing against \"{change}\""));
 }
 
 /// Warns if a switch has more next hops than buckets, so that some get no flow.

@@ -62,17 +62,21 @@ table! {
         /// How switches choose a next hop for each packet
         spray: Spray = by(spray);
         /// The function by which switches choose among equal next hops (docs/models/routing.md)
-        #[source = "SAI: SAI_HASH_ALGORITHM; Broadcom RTAG7"]
+        #[source = "SAI: SAI_HASH_ALGORITHM; Broadcom RTAG7; Linux: net/ipv4/route.c, fib_multipath_hash"]
         hash: HashFunction = or(HashFunction::Ideal);
         /// The fields that enter the hash
-        #[source = "Linux: fib_multipath_hash_policy 1 and 0"]
+        #[source = "Linux: fib_multipath_hash_policy 1, 0 and 2; SAI: SAI_NATIVE_HASH_FIELD_IPV6_FLOW_LABEL, _RDMA_BTH_DEST_QP"]
         hash_fields: HashFields = or(HashFields::FiveTuple) => {
             acts_with_hash(t, "hash_fields", hash, hash_fields != HashFields::FiveTuple);
+            let able = hash != HashFunction::Siphash || hash_fields != HashFields::FiveTupleAndPair;
+            t.check(able, "hash_fields", || "Linux's routers read no queue pair".to_owned(), "use \"5-tuple\", or a hash of switches such as \"crc32\"");
         };
-        /// Seeds of the hash: each switch its own (its number), or one for each tier (0, 10, 25, 40, 50), or 0 for all
-        #[source = "SONiC: switch.json.j2, ecmp_hash_seed by role"]
+        /// Seeds of the hash: each switch its own (its number), or one for each tier (0, 10, 25, 40, 50), or 0 for all; with siphash, drawn for each switch or for all
+        #[source = "SONiC: switch.json.j2, ecmp_hash_seed by role; Linux: fib_multipath_hash_seed"]
         hash_seeds: HashSeeds = or(HashSeeds::Switch) => {
             acts_with_hash(t, "hash_seeds", hash, hash_seeds != HashSeeds::Switch);
+            let able = hash != HashFunction::Siphash || hash_seeds != HashSeeds::Tier;
+            t.check(able, "hash_seeds", || "Linux's routers have no seeds by tier".to_owned(), "use \"switch\" or \"same\"");
         };
         /// Bits by which the hash is rotated, by tier, from that of the hosts' switches on; a missing one is 0
         #[source = "SONiC: ecmp_hash_offset 10 on LeafRouter"]
@@ -80,6 +84,8 @@ table! {
             let fits = hash_offsets.iter().all(|offset| *offset < 32);
             t.check(fits, "hash_offsets", || "an offset is not below 32".to_owned(), "");
             acts_with_hash(t, "hash_offsets", hash, !hash_offsets.is_empty());
+            let able = hash != HashFunction::Siphash || hash_offsets.is_empty();
+            t.check(able, "hash_offsets", || "Linux's routers do not rotate their hash".to_owned(), "remove it");
         };
         /// How the hash becomes the number of a next hop (docs/models/routing.md)
         #[source = "Linux: net/ipv4/fib_semantics.c, net/ipv4/nexthop.c; SONiC: FG_NHG"]
