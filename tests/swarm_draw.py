@@ -259,9 +259,7 @@ def _choices_of_ports(rng: random.Random, scenario: Table) -> None:
             routing |= {"hash_seeds": rng.choice(["switch", "same"]), "hash_offsets": []}
             routing["hash_fields"] = rng.choice(["5-tuple", "addresses+flow_label"])
     if routing["kind"] == "ars":
-        modes = [f"{what}_{how}" for what in ("flowlet", "packet") for how in ("quality", "random")]
-        routing |= {"mode": rng.choice(modes), "idle_time": rng.choice(["1 us", "20 us", "256 us"])}
-        routing |= {"sampling_interval": rng.choice(["1 us", "16 us"]), "flow_states": rng.choice([1, 512])}
+        routing |= _ars(rng)
     if routing["kind"] == "ecmp" and rng.random() < 0.4:
         routing["index"] = rng.choice(["threshold", "resilient"])
         routing["weights"] = rng.choice(["equal", "capacity"])
@@ -278,6 +276,14 @@ def _choices_of_ports(rng: random.Random, scenario: Table) -> None:
             scenario["host"]["hash_policy"] = rng.choice(["layer2", "layer2+3", "layer3+4"])
         elif choice == "balance-rr":
             scenario["host"]["packets_per_slave"] = rng.choice([1, 4])
+
+
+def _ars(rng: random.Random) -> Table:
+    """Keys of adaptive routing by port quality."""
+    modes = [f"{what}_{how}" for what in ("flowlet", "packet") for how in ("quality", "random")]
+    ars: Table = {"mode": rng.choice([*modes, "fixed"])}
+    ars |= {} if ars["mode"] == "fixed" else {"idle_time": rng.choice(["1 us", "20 us", "256 us"])}
+    return ars | {"sampling_interval": rng.choice(["1 us", "16 us"]), "flow_states": rng.choice([1, 512])}
 
 
 ONE_WAY = {"permutation", "n_to_1", "incast", "background", "long_flows", "flows", "application"}

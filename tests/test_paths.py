@@ -77,6 +77,7 @@ def test_keys_that_change_nothing_are_warned_of() -> None:
         ({"routing.kind": "spray", "routing.index": "threshold"}, "hashes nothing"),
         ({"routing.kind": "ars", "routing.low_load": 90}, "is not above low_load"),
         ({"routing.kind": "ars", "routing.flowlet_gap": "10 us"}, "flowlet_gap"),
+        ({"routing.kind": "ars", "routing.mode": "fixed", "routing.idle_time": "1 us"}, "a gap moves no flow"),
         ({"transport.rdma_entropy": "oblivious"}, "go-back-N takes each for a loss"),
         ({"transport.rdma_entropy": "mixed", "transport.rdma_selective_repeat": True}, "only acknowledgements of NSCC"),
         (NSCC | {"transport.rdma_entropy": "reps"}, "without trimming"),

@@ -1423,7 +1423,7 @@ class Routing(Part):
     """With host.port_choice = "mux": priorities of the outer header, by that of the packet, in the tunnel to the
     active ToR; others stay as they are; default [] (SONiC: TUNNEL, encap_tc_to_queue_map and encap_tc_to_dscp_map)
     """
-    mode: Literal["flowlet_quality", "flowlet_random", "packet_quality", "packet_random"] | None = field(
+    mode: Literal["flowlet_quality", "flowlet_random", "packet_quality", "packet_random", "fixed"] | None = field(
         default=None, kw_only=True
     )
     """What is moved, and how: flowlets or packets, to the best quality or at random; default "flowlet_quality" (SAI:

@@ -48,18 +48,20 @@ choices! {
         PacketQuality = "packet_quality",
         /// Packets, to a random port
         PacketRandom = "packet_random",
+        /// Nothing: a flow keeps the port of the best quality that it began with
+        Fixed = "fixed",
     }
 }
 
 impl ArsMode {
     /// Whether packets of a flowlet keep their port.
     pub fn keeps_flowlets(self) -> bool {
-        matches!(self, ArsMode::FlowletQuality | ArsMode::FlowletRandom)
+        matches!(self, ArsMode::FlowletQuality | ArsMode::FlowletRandom | ArsMode::Fixed)
     }
 
     /// Whether ports of the best quality are taken.
     pub fn takes_best(self) -> bool {
-        matches!(self, ArsMode::FlowletQuality | ArsMode::PacketQuality)
+        matches!(self, ArsMode::FlowletQuality | ArsMode::PacketQuality | ArsMode::Fixed)
     }
 }
 

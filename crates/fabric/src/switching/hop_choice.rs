@@ -5,7 +5,7 @@ use super::port_quality::{PortNow, PortQualities};
 use crate::context::Context;
 use crate::frame::{FrameContent, Packet, PacketId};
 use crate::path_hash::PathHash;
-use crate::settings::{ArsSettings, HopChoice};
+use crate::settings::{ArsMode, ArsSettings, HopChoice};
 use pauseframe_engine::{Rng, mix_bits};
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::collections::BTreeMap;
@@ -19,6 +19,8 @@ pub(crate) struct HopChoiceState {
     rng: Rng,
     /// By endpoint key of the receiver, or group of next hops and place in its table: the port of its flowlet, and when its last packet came.
     flowlets: BTreeMap<(PortId, u32), (PortId, Time)>,
+    /// By destination and place in its table: the port of its flows.
+    assigned: BTreeMap<(NodeId, u32), PortId>,
     /// By destination: the last choice.
     chosen: BTreeMap<NodeId, PortId>,
     /// Flowlets that took another port than the one before.
@@ -35,6 +37,7 @@ impl HopChoiceState {
         HopChoiceState {
             rng,
             flowlets: BTreeMap::new(),
+            assigned: BTreeMap::new(),
             chosen: BTreeMap::new(),
             moves: 0,
             turns: BTreeMap::new(),
@@ -70,19 +73,17 @@ impl HopChoiceState {
         among[0]
     }
 
-    /// Place of the state of a flow in a table of ARS.
-    fn ars_key(&mut self, ars: &ArsSettings, among: &[PortId], packet: &Packet) -> (PortId, u32) {
-        let flow = u64::from(packet.destination_endpoint_key().unwrap_or(packet.route));
-        (self.group_of(among), (mix_bits(flow) % u64::from(ars.flow_states)) as u32)
-    }
-
     /// A packet takes the only next hop that failures have left: its flowlet goes on there.
     fn keep_flowlet(&mut self, choice: HopChoice, only: PortId, packet: &Packet, now: Time) {
         match choice {
             HopChoice::LetFlow { gap } => self.set_flowlet_port(letflow_key(packet), only, gap, now),
             HopChoice::Ars(ars) if ars.mode.keeps_flowlets() => {
-                let key = self.ars_key(&ars, &[only], packet);
+                let key = (self.group_of(&[only]), ars_place(&ars, packet));
                 self.set_flowlet_port(key, only, ars.idle, now);
+            }
+            HopChoice::Ars(ars) if ars.mode == ArsMode::Fixed => {
+                let before = self.assigned.insert((NodeId(packet.route), ars_place(&ars, packet)), only);
+                self.moves += u64::from(before.is_some_and(|before| before != only));
             }
             _ => {}
         }
@@ -107,6 +108,12 @@ impl HopChoiceState {
 /// Place of the state of a flow in the table of LetFlow.
 fn letflow_key(packet: &Packet) -> (PortId, u32) {
     (PortId::NONE, packet.destination_endpoint_key().unwrap_or(packet.route))
+}
+
+/// Place of the state of a flow in a table of ARS.
+fn ars_place(ars: &ArsSettings, packet: &Packet) -> u32 {
+    let flow = u64::from(packet.destination_endpoint_key().unwrap_or(packet.route));
+    (mix_bits(flow) % u64::from(ars.flow_states)) as u32
 }
 
 impl BorrowedSwitch<'_> {
@@ -174,8 +181,11 @@ impl BorrowedSwitch<'_> {
         ctx: &Context,
     ) -> PortId {
         let now = ctx.now();
+        if ars.mode == ArsMode::Fixed {
+            return self.assigned_port(ars, (NodeId(packet.route), ars_place(ars, packet)), among, ctx);
+        }
         let state = &mut self.routes_and_switch().1.hops;
-        let key = state.ars_key(ars, among, packet);
+        let key = (state.group_of(among), ars_place(ars, packet));
         let kept = ars.mode.keeps_flowlets().then(|| state.flowlet_port(key, ars.idle, among, now)).flatten();
         let port = kept.unwrap_or_else(|| {
             let best = if ars.mode.takes_best() { self.best_ports(ars, among, ctx) } else { among.to_vec() };
@@ -184,6 +194,26 @@ impl BorrowedSwitch<'_> {
         if ars.mode.keeps_flowlets() {
             self.routes_and_switch().1.hops.set_flowlet_port(key, port, ars.idle, now);
         }
+        port
+    }
+
+    /// The port that a flow has had since its first packet, or since that was lost.
+    fn assigned_port(
+        &mut self,
+        ars: &ArsSettings,
+        key: (NodeId, u32),
+        among: &[PortId],
+        ctx: &Context,
+    ) -> PortId {
+        let before = self.routes_and_switch().1.hops.assigned.get(&key).copied();
+        if let Some(port) = before.filter(|port| among.contains(port)) {
+            return port;
+        }
+        let best = self.best_ports(ars, among, ctx);
+        let state = &mut self.routes_and_switch().1.hops;
+        let port = state.any(&best);
+        state.assigned.insert(key, port);
+        state.moves += u64::from(before.is_some());
         port
     }
 

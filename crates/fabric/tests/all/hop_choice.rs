@@ -153,13 +153,46 @@ fn flowlets_go_where_the_load_is_low() {
             ..flow(&topology, &format!("host{host}"), &format!("host{}", 4 + host), 2_000_000)
         })
         .collect();
-    let settings = with_choice(HopChoice::Ars(ARS), roce(NO_CONTROL));
-    for seed in 1..=5 {
-        let (mut network, ending) = run(&topology, &Settings { seed, ..settings.clone() }, &flows);
-        let records = network.flow_records(ending.now);
-        assert!(records.iter().all(|record| fct(record) == record.ideal), "seed {seed}: {records:?}");
-        assert_eq!(network.flowlet_moves(), 0);
+    for mode in [ArsMode::FlowletQuality, ArsMode::Fixed] {
+        let settings = with_choice(HopChoice::Ars(ArsSettings { mode, ..ARS }), roce(NO_CONTROL));
+        for seed in 1..=5 {
+            let (mut network, ending) = run(&topology, &Settings { seed, ..settings.clone() }, &flows);
+            let records = network.flow_records(ending.now);
+            assert!(records.iter().all(|record| fct(record) == record.ideal), "seed {seed}: {records:?}");
+            assert_eq!(network.flowlet_moves(), 0);
+        }
     }
+}
+
+/// A fixed flow keeps its port over gaps, moves when that is lost, and does not come back.
+#[test]
+fn a_fixed_flow_keeps_its_port_until_that_is_lost() {
+    let topology = fabric(4, 1);
+    let udp = UdpSettings { rate: BitRate::gbps(1), payload: 1_000, ecn: false };
+    let transport = TransportSettings { protocol: ProtocolSettings::Udp(udp), priority: priority(0) };
+    let settings = Settings { transports: vec![transport], ..settings(config()) };
+    let ars = ArsSettings { mode: ArsMode::Fixed, idle: Span::from_us(5), ..ARS };
+    let settings = with_choice(HopChoice::Ars(ars), settings);
+    let flows = [flow(&topology, "host0", "host1", 5_000_000)];
+    let used = |network: &Network, now| -> Vec<usize> {
+        let sent = packets_to_spines(network, &topology, now);
+        (0..4).filter(|spine| sent[*spine] > 0).collect()
+    };
+    let (network, ending) = run(&topology, &settings, &flows);
+    let alone = used(&network, ending.now);
+    assert_eq!((alone.len(), network.flowlet_moves()), (1, 0));
+
+    let mut network = build(&topology, &settings, &flows);
+    let what = FailedElement::Link(port(&topology, "leaf0", &format!("spine{}", alone[0])).link());
+    let [down, up] = [10, 20].map(|ms| Time::ZERO + Span::from_ms(ms));
+    let failure = ScheduledFailure { is_silent: false, what, down, up: Some(up) };
+    network.schedule_failures(vec![failure], Span::from_us(100));
+    let before = proceed(&mut network, Time::ZERO + Span::from_ms(19));
+    let after_loss = packets_to_spines(&network, &topology, before.now);
+    let ending = proceed(&mut network, Time::MAX);
+    let at_end = packets_to_spines(&network, &topology, ending.now);
+    assert_eq!(used(&network, ending.now).len(), 2);
+    assert_eq!(after_loss[alone[0]], at_end[alone[0]]);
 }
 
 /// Flowlets to random ports move as often as `LetFlow`'s, unless flows share a state.

@@ -65,8 +65,13 @@ pub(crate) fn draw(seed: u64) -> Scenario {
 
 fn draw_hop_choice(rng: &mut Rng) -> HopChoice {
     let gap = Span::from_us(1 + rng.uniform_below(100));
-    let modes =
-        [ArsMode::FlowletQuality, ArsMode::FlowletRandom, ArsMode::PacketQuality, ArsMode::PacketRandom];
+    let modes = [
+        ArsMode::FlowletQuality,
+        ArsMode::FlowletRandom,
+        ArsMode::PacketQuality,
+        ArsMode::PacketRandom,
+        ArsMode::Fixed,
+    ];
     let sampling = Span::from_us(1 + rng.uniform_below(20));
     let flow_states = one_of(rng, &[1, 3, 512]);
     let hold_queues = one_of(rng, &[0, 1, 65_535]);

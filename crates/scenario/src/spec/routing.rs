@@ -206,7 +206,10 @@ table! {
         mode: ArsMode = or(ArsMode::FlowletQuality);
         /// A longer gap between two packets of a flow begins a flowlet
         #[source = "SAI: SAI_ARS_ATTR_IDLE_TIME 256 us; Junos: 16 us"]
-        idle_time: Span = or_in(Span::from_us(256), Span(1)..=Span::from_secs(1));
+        idle_time: Span = or_in(Span::from_us(256), Span(1)..=Span::from_secs(1)) => {
+            let able = mode != ArsMode::Fixed || idle_time == Span::from_us(256);
+            t.check(able, "idle_time", || "with mode = \"fixed\" a gap moves no flow".to_owned(), "remove it");
+        };
         /// Flowlets that a switch remembers for each group of next hops; flows with the same hash share one
         #[source = "SAI: SAI_ARS_ATTR_MAX_FLOWS 512"]
         flow_states: u32 = or_in(512, 1..=1 << 20);
