@@ -374,3 +374,26 @@ fn placement_in_any_order_sends_nothing_again() {
         }
     }
 }
+
+/// Flows of line rate between two racks over as many uplinks: independent hashes use 1 - (1 - 1/n)^n of these, and so much of the rate arrives.
+#[test]
+fn a_permutation_over_independent_hashes_gets_its_share() {
+    const N: u32 = 32;
+    let topology = fabric(N, N);
+    let span = Span::from_us(200);
+    let delivered = |hosts: u32, seed| {
+        let pair = |host| flow(&topology, &format!("host{host}"), &format!("host{}", N + host), u64::MAX);
+        let flows: Vec<FlowSpec> = (0..hosts).map(pair).collect();
+        let mut network = build(&topology, &Settings { seed, ..roce(NO_CONTROL) }, &flows);
+        let mut sum_at = |time: Span| {
+            let ending = proceed(&mut network, Time::ZERO + time);
+            network.flow_records(ending.now).iter().map(|record| record.delivered).sum::<u64>() as f64
+        };
+        let before = sum_at(span);
+        sum_at(span * 2) - before
+    };
+    let alone = delivered(1, 1);
+    let share = |seed| delivered(N, seed) / alone / f64::from(N);
+    let mean = (1..=20).map(share).sum::<f64>() / 20.0;
+    assert!((mean / 0.632 - 1.0).abs() < 0.02, "{mean}");
+}

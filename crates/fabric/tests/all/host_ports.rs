@@ -5,8 +5,8 @@ use crate::rdma::{NO_CONTROL, rdma, roce};
 use pauseframe_fabric::host_ports::bond::FlowKind;
 use pauseframe_fabric::host_ports::{FlowEnds, HostPorts};
 use pauseframe_fabric::{
-    FailedElement, FlowSpec, FlowStatus, HashPolicy, HostPortSettings, Network, PortChoice, ProtocolSettings,
-    ScheduledFailure, Settings, SlowReceiverSettings, TransportSettings, UdpSettings,
+    FailedElement, FlowSpec, FlowStatus, HashPolicy, HostPortSettings, Network, PauseStorm, PortChoice,
+    ProtocolSettings, ScheduledFailure, Settings, SlowReceiverSettings, TransportSettings, UdpSettings,
 };
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_routing::NextHops;
@@ -14,7 +14,7 @@ use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{Homes, leaf_spine, star};
 use pauseframe_topology::interchange::Labels;
 use pauseframe_transport::{RtoConfig, TcpConfig};
-use pauseframe_units::{Bytes, NodeId, Span, Time};
+use pauseframe_units::{BitRate, Bytes, NodeId, Span, Time};
 
 const GBPS_100: u64 = 100;
 
@@ -384,4 +384,86 @@ fn ideal_times_of_ports_in_turn_know_what_is_slower() {
         let of_flow = slowdown(&behind, &round_robin(tcp.clone()), to);
         assert!((1.0..1.1).contains(&of_flow), "{rate} Gb/s to {to}: {of_flow}");
     }
+}
+
+/// Pause frames of one of two ports leave what the other port carries unchanged to the byte, in planes and in one fabric.
+#[test]
+fn a_pause_storm_at_one_port_leaves_the_other_alone() {
+    let rail = with_choice(PortChoice::Rail, roce(NO_CONTROL));
+    for topology in [planes(3, 2), dual_homed(2, 2)] {
+        // Flows take turns at ports: each port of host1 receives one from host0.
+        let flows = vec![flow(&topology, "host0", "host1", 20_000_000); 2];
+        let run_with = |storms: bool| {
+            let mut network = build(&topology, &rail, &flows);
+            let host = topology.find("host1").unwrap();
+            let [first, second] = [0, 1].map(|number| topology.ports_of_hosts()[&host][number]);
+            let storm = PauseStorm {
+                port: topology.nodes()[first].ports[0],
+                priorities: vec![priority(LOSSLESS)],
+                every: None,
+                quanta: u16::MAX,
+                start: Time::ZERO + Span::from_us(100),
+                stop: Some(Time::ZERO + Span::from_ms(1)),
+            };
+            network.add_pause_storms(storms.then_some(storm).into_iter().collect());
+            let received = |network: &Network, port: NodeId, now| -> u64 {
+                let into = topology.nodes()[port].ports[0].reverse();
+                let rows = network.port_reports(now).into_iter().filter(|report| report.port == into);
+                rows.map(|report| report.tx_bytes).sum()
+            };
+            let counts = [200, 500, 900, 3_000].map(|us| {
+                let ending = proceed(&mut network, Time::ZERO + Span::from_us(us));
+                [first, second].map(|port| received(&network, port, ending.now))
+            });
+            let ending = proceed(&mut network, Time::MAX);
+            (counts, network.flow_records(ending.now).iter().map(fct).collect::<Vec<Span>>())
+        };
+        let (calm, stormed) = (run_with(false), run_with(true));
+        assert_eq!(calm.0.map(|row| row[1]), stormed.0.map(|row| row[1]));
+        assert_eq!(calm.1[1], stormed.1[1]);
+        // The storm itself holds the first port for its time.
+        let lost = calm.0[2][0] - stormed.0[2][0];
+        // 12,278 bytes a microsecond: of 1,126 on the wire 20 are preamble and gap.
+        assert!(lost.abs_diff(800 * 12_278) < 50_000, "{lost}");
+        assert!(stormed.1[0] > calm.1[0] + Span::from_us(850), "{:?}", stormed.1);
+    }
+}
+
+/// Once one of two planes has lost its port of a host, all traffic to it comes by the other plane within the detection time: half of it moves.
+#[test]
+fn a_plane_without_the_port_of_a_host_loses_half_of_its_traffic_to_the_other() {
+    const SENDERS: u32 = 4;
+    let topology = planes(SENDERS + 1, 2);
+    let [before_at, dead_at, detected_at] = [200, 500, 610].map(|us| Time::ZERO + Span::from_us(us));
+    let receiver = topology.find("host0").unwrap();
+    let into = topology.ports_of_hosts()[&receiver].clone();
+    let into: Vec<_> = into.iter().map(|port| topology.nodes()[*port].ports[0].reverse()).collect();
+    // Each sender offers a sixteenth of a port by each of its two flows, so both planes have room for all.
+    let stop = Some(Time::ZERO + Span::from_ms(2));
+    let one = |from| FlowSpec { stop, ..flow(&topology, &format!("host{from}"), "host0", u64::MAX) };
+    let flows: Vec<FlowSpec> = (1..=SENDERS).flat_map(|from| [one(from), one(from)]).collect();
+    let udp = UdpSettings { rate: BitRate::gbps(6), payload: 1472, ecn: false };
+    let transport = TransportSettings { protocol: ProtocolSettings::Udp(udp), priority: priority(LOSSLESS) };
+    let settings =
+        Settings { transports: vec![transport], ..with_choice(PortChoice::Rail, roce(NO_CONTROL)) };
+    let mut network = build(&topology, &settings, &flows);
+    let what = FailedElement::Link(into[0].link());
+    network.schedule_failures(
+        vec![ScheduledFailure { is_silent: false, what, down: dead_at, up: None }],
+        Span::from_us(100),
+    );
+    let mut counts_at = |until: Time| -> Vec<u64> {
+        let ending = proceed(&mut network, until);
+        let reports = network.port_reports(ending.now);
+        let of = |port| reports.iter().filter(|row| row.port == port).map(|row| row.tx_packets).sum();
+        into.iter().map(|port| of(*port)).collect()
+    };
+    let after_at = Time::ZERO + Span::from_us(910);
+    let counts = [before_at, dead_at, detected_at, after_at].map(&mut counts_at);
+    let between = |span: usize, plane: usize| counts[span + 1][plane] - counts[span][plane];
+    let before = [0, 1].map(|plane| between(0, plane));
+    assert!(before[0].abs_diff(before[1]) <= u64::from(SENDERS), "{before:?}");
+    let after = [0, 1].map(|plane| between(2, plane));
+    assert_eq!(after[0], 0);
+    assert!(after[1].abs_diff(before[0] + before[1]) <= 2 * u64::from(SENDERS), "{before:?}, then {after:?}");
 }

@@ -4,6 +4,8 @@ use crate::common::*;
 use crate::hop_choice::any_order;
 use crate::host_ports::{planes, sent_by_ports, split, with_choice};
 use crate::rdma::{NO_CONTROL, roce};
+use pauseframe_fabric::host_ports::bond::{FlowAddresses, FlowKind};
+use pauseframe_fabric::path_hash::{PathHash, PathHashSettings};
 use pauseframe_fabric::{
     ApplicationMessage, ConnectionQueuePairs, FlowSpec, FlowStatus, IdealFctCalculator, Network, PortChoice,
     ProtocolSettings, Settings, Workload,
@@ -14,7 +16,7 @@ use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{NodeId, Span, Time};
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
@@ -99,6 +101,43 @@ fn queue_pairs_spread_over_equal_links() {
             (mean / expected - 1.0).abs() < 0.03,
             "{n} messages over {pairs}: {mean}, expected {expected}"
         );
+    }
+}
+
+/// The same for all of the table, by the hash alone.
+#[test]
+fn the_busiest_of_equal_links_has_the_load_of_the_table() {
+    let table = [
+        (8, [2.58, 2.09, 1.76, 1.53, 1.37]),
+        (16, [3.08, 2.43, 1.97, 1.66, 1.47]),
+        (32, [3.54, 2.71, 2.16, 1.80, 1.55]),
+        (64, [3.97, 2.98, 2.34, 1.92, 1.63]),
+    ];
+    let wire = link(100, Span::from_us(1));
+    for (n, row) in table {
+        let topology = leaf_spine(2, n, n, wire, wire).unwrap();
+        let routes = NextHops::shortest(&topology).unwrap();
+        let host = |number| topology.find(&format!("host{number}")).unwrap();
+        let ends: Vec<[NodeId; 2]> = (0..n).map(|from| [host(from), host(n + from)]).collect();
+        for (pairs, expected) in [1, 2, 4, 8, 16].into_iter().zip(row) {
+            let draws = 12_000 / n.max(pairs);
+            let busiest = |seed| {
+                let hash = PathHash::new(&topology, &routes, PathHashSettings::IDEAL, seed);
+                let mut loads = BTreeMap::new();
+                for (number, hosts) in ends.iter().enumerate() {
+                    for pair in 0..pairs {
+                        let flow = number as u32 * pairs + pair;
+                        let addresses = FlowAddresses::of_flow(*hosts, flow, true, FlowKind::QueuePair);
+                        let mut path = Vec::new();
+                        hash.path((&topology, &routes), *hosts, flow, &addresses, &mut path);
+                        *loads.entry(path[1]).or_insert(0) += 1;
+                    }
+                }
+                f64::from(*loads.values().max().unwrap()) / f64::from(pairs)
+            };
+            let mean = (0..u64::from(draws)).map(busiest).sum::<f64>() / f64::from(draws);
+            assert!((mean / expected - 1.0).abs() < 0.03, "{n} over {pairs}: {mean}, expected {expected}");
+        }
     }
 }
 
