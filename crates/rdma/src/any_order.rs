@@ -1,6 +1,5 @@
 //! Placement in any order: a gap may be packets that are late, so only many packets beyond it make a loss of them.
 
-use crate::queue_pair::QueuePairSettings;
 use pauseframe_schema::choices;
 use std::mem::take;
 
@@ -36,19 +35,18 @@ impl GapWatch {
         missing: u64,
         kept: (usize, Option<u64>, Option<u64>),
         is_new: bool,
-        settings: &QueuePairSettings,
+        (window, selective_repeat): (u32, bool),
     ) -> bool {
-        let window = settings.ooo_window;
         let (count, Some(first), Some(last)) = kept else { return false };
         if missing >= self.until {
             let is_lost = count as u64 >= u64::from(window / 2);
             if is_lost {
-                self.until = if settings.selective_repeat { first } else { last + 1 };
+                self.until = if selective_repeat { first } else { last + 1 };
                 self.again = 0;
             }
             return is_lost;
         }
-        self.again += u32::from(is_new == settings.selective_repeat);
+        self.again += u32::from(is_new == selective_repeat);
         self.again >= window / 4 && take(&mut self.again) > 0
     }
 }

@@ -203,7 +203,8 @@ impl Receiver {
     ) {
         let [first, last] = [self.early.first_key_value(), self.early.last_key_value()]
             .map(|entry| entry.map(|(number, _)| *number));
-        if !self.gap.is_lost(self.expected, (self.early.len(), first, last), is_new, settings) {
+        let kept = (self.early.len(), first, last);
+        if !self.gap.is_lost(self.expected, kept, is_new, (settings.ooo_window, settings.selective_repeat)) {
             return;
         }
         if settings.slow_restart {

@@ -180,8 +180,8 @@ impl Sender {
     fn request_lost_responses(&mut self, is_new: bool, settings: &QueuePairSettings) -> bool {
         let early = &self.reads.early;
         let (first, last) = (early.first().copied(), early.last().copied());
-        let is_lost =
-            self.reads.gap.is_lost(self.unacknowledged, (early.len(), first, last), is_new, settings);
+        let (kept, by) = ((early.len(), first, last), (settings.ooo_window, settings.selective_repeat));
+        let is_lost = self.reads.gap.is_lost(self.unacknowledged, kept, is_new, by);
         if let Some(first) = first.filter(|_| is_lost) {
             (self.reads.requested_again, self.reads.examined) = (None, 0);
             self.on_missing_responses(first, settings);
