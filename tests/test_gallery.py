@@ -37,6 +37,26 @@ def test_what_the_page_says_without_a_number_holds(numbers):
     assert collisions["ecmp_1"] > collisions["ecmp_4"] > collisions["ecmp_16"] > collisions["adaptive_1"]
     assert overtaking["spray_g"] > 5 * max(overtaking["ecmp_g"], overtaking["spray_s"])
     assert overtaking["letflow_g"] == pytest.approx(overtaking["ecmp_g"], rel=0.3)
+    # Each choice of a path wins in one of its scenarios and loses in another.
+    hashes, weights, table = numbers["polarization"], numbers["wcmp"], numbers["resilient"]
+    assert hashes["crc32_same"] == pytest.approx(hashes["crc32_tier"])
+    assert min(hashes["crc32_same"], hashes["murmur3_same"], hashes["siphash_same"]) > 5
+    assert max(hashes["crc32_tier_rotated"], hashes["murmur3_tier"], hashes["siphash_switch"]) < 4
+    assert weights["capacity_alone"] < 0.9 * weights["equal_alone"]
+    assert weights["capacity_busy"] > 1.1 * weights["equal_busy"]
+    assert [table[f"{index}_128"] for index in ("modulo", "threshold", "resilient")] == pytest.approx(
+        [80, 50, 20], abs=8
+    )
+    assert table["again_modulo_128"] > table["again_threshold_128"] > table["again_resilient_128"]
+    assert table["slowest_resilient_8"] > 1.1 * table["slowest_resilient_128"]
+    conweave, quality, values = numbers["conweave"], numbers["ars"], numbers["entropy"]
+    assert conweave["conweave_in_order"] < conweave["ecmp_in_order"] < conweave["adaptive_in_order"]
+    assert conweave["adaptive_ooo_rw"] < conweave["conweave_ooo_rw"]
+    assert quality["flowlet_quality_1"] < 1.01
+    assert quality["flowlet_quality_200"] == quality["flowlet_random_200"]
+    assert quality["packet_quality_16"] > 1.2 * quality["packet_random_16"]
+    assert max(values["oblivious_known"], values["bitmap_known"]) < values["reps_known"] < values["none_known"]
+    assert 10 * values["reps_unknown"] < values["bitmap_unknown"] < values["oblivious_unknown"]
     lot = numbers["parking_lot"]
     # 1/2, 1/4, 1/8, 1/16, 1/16: each link is divided equally between the next switch and the next host.
     shares = [lot[f"host{index}"] / (5 * lot["fair"]) for index in range(5)]

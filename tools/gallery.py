@@ -217,6 +217,83 @@ def overtaking(axes: Axes, sweep: pf.Sweep) -> Numbers:
     return numbers
 
 
+def polarization(axes: Axes, sweep: pf.Sweep) -> Numbers:
+    """Draws the slowest flow by hash function and seeds of the tiers."""
+    by = ["routing.hash", "routing.hash_seeds", "routing.hash_offsets"]
+    rows = _slowest_of_runs(sweep.flows, by)
+    return _bars(
+        axes, {f"{name}_{seeds}{'' if offsets == '[]' else '_rotated'}": s for name, seeds, offsets, s in rows}
+    )
+
+
+def wcmp(axes: Axes, sweep: pf.Sweep) -> Numbers:
+    """Draws the slowest flow by the weights of next hops, without and with other traffic behind the wide one."""
+    by = ["workload.1.flows.0.size", "routing.weights"]
+    rows = _slowest_of_runs(sweep.flows.filter(pl.col("workload") == "across"), by)
+    return _bars(axes, {f"{weights}_{'alone' if other == '2 KB' else 'busy'}": s for other, weights, s in rows})
+
+
+def resilient(axes: Axes, sweep: pf.Sweep) -> Numbers:
+    """Draws the share of flows between the racks that move when an uplink is lost."""
+    by = ["routing.index", "routing.buckets"]
+    in_rack = pl.col("src", "dst").cast(pl.String).is_in([f"host{number}" for number in range(40)])
+    flows = sweep.flows.with_columns(in_rack).filter(pl.col("src") & ~pl.col("dst")).select(*by, "seed", "flow")
+    rows = sweep.table("paths").filter(direction="forward", node="leaf0").join(flows, on=[*by, "seed", "flow"])
+    ports = rows.group_by(*by, "seed", "flow").agg(moved=pl.col("port").n_unique() > 1)
+    moved = ports.group_by(*by).agg(pl.col("moved").mean() * 100).sort("moved").collect().iter_rows()
+    numbers = _bars(axes, {f"{index}_{buckets}": share for index, buckets, share in moved}, "flows that move, %")
+    for index, buckets, slowest in _slowest_of_runs(sweep.flows, by):
+        numbers[f"slowest_{index}_{buckets}"] = slowest
+    again = sweep.summaries.group_by(*by).agg(pl.col("retransmits").mean())
+    return numbers | {f"again_{index}_{buckets}": round(count) for index, buckets, count in again.iter_rows()}
+
+
+def conweave(axes: Axes, sweep: pf.Sweep) -> Numbers:
+    """Draws the slowest flow by the choice of switches, for receivers that keep order and others."""
+    rows = _slowest_of_runs(sweep.flows, ["routing.kind", "transport.rdma_dp_ordering"])
+    numbers = _bars(axes, {f"{kind}_{ordering}": slowest for kind, ordering, slowest in rows})
+    axes.set(xscale="log")
+    return numbers
+
+
+def ars(axes: Axes, sweep: pf.Sweep) -> Numbers:
+    """Draws the slowest flow by mode and age of samples."""
+    numbers: Numbers = {}
+    age = "routing.sampling_interval"
+    runs = sweep.flows.group_by("routing.mode", age, "seed").agg(pl.col("slowdown").max())
+    rows = runs.group_by("routing.mode", age).agg(pl.col("slowdown").mean()).collect()
+    rows = rows.with_columns(us=pl.col(age).cast(pl.String).str.split(" ").list.first().cast(pl.Int64)).sort("us")
+    for (mode,), of_mode in rows.sort("routing.mode", "us").group_by("routing.mode", maintain_order=True):
+        axes.plot(of_mode["us"], of_mode["slowdown"], "o-", markersize=3, label=str(mode))
+        numbers |= {f"{mode}_{us}": slowest for us, slowest in of_mode.select("us", "slowdown").iter_rows()}
+    axes.set(xscale="log", xlabel="age of samples, us", ylabel="slowest, times ideal", ylim=(0, None))
+    axes.legend()
+    return numbers
+
+
+def entropy(axes: Axes, sweep: pf.Sweep) -> Numbers:
+    """Draws the slowest flow by the choice of entropy values, with a dead uplink that routes know or not."""
+    rows = _slowest_of_runs(sweep.flows, ["routing.convergence", "transport.rdma_entropy"])
+    names = {"0 s": "known", "100 ms": "unknown"}
+    numbers = _bars(axes, {f"{choice}_{names[convergence]}": slowest for convergence, choice, slowest in rows})
+    axes.set(xscale="log")
+    return numbers
+
+
+def _slowest_of_runs(flows: pl.LazyFrame, by: list[str]) -> list[tuple[Any, ...]]:
+    """By the axes `by`: their values as text and the slowdown of the slowest flow of a run, mean of the seeds."""
+    runs = flows.with_columns(pl.col(by).cast(pl.String)).group_by(*by, "seed").agg(pl.col("slowdown").max())
+    return runs.group_by(by).agg(pl.col("slowdown").mean()).sort(by).collect().rows()
+
+
+def _bars(axes: Axes, values: Numbers, label: str = "slowest, times ideal") -> Numbers:
+    """Draws a bar for each value."""
+    axes.barh([name.replace("_", " ") for name in values], list(values.values()), color=COLOURS["switch"])
+    axes.invert_yaxis()
+    axes.set(xlabel=label)
+    return values
+
+
 def _slowest(sweep: pf.Sweep, axis: str) -> pl.DataFrame:
     """By routing and `axis`: the slowdown of the slowest flow of a run, mean of the seeds."""
     by = ["routing.kind", axis]
@@ -227,7 +304,7 @@ def _slowest(sweep: pf.Sweep, axis: str) -> pl.DataFrame:
 DRAWN = (
     incast, storm, deadlock, parking_lot, buildup, coexistence,
     all_reduce, victim, roce, dynamic_thresholds, failure, storage,
-    collisions, overtaking,
+    collisions, overtaking, polarization, wcmp, resilient, conweave, ars, entropy,
 )  # fmt: skip
 SCENARIOS: dict[str, Callable[[Axes, Any], Numbers]] = {one.__name__: one for one in DRAWN}
 
