@@ -244,8 +244,8 @@ class Checkpoint(Part):
     part: str | None = None
     """Bytes of the largest message (4096 B to 1.073741824 GB); default "16.777216 MB"."""
     parallel_weights: bool | None = None
-    """GPUs with the same parameters share the writing of their values, as Megatron does by default; false: the first
-    of them writes them; default true.
+    """GPUs with the same parameters share the writing of what they all have, as Megatron does by default; false: the
+    first of them writes it; default true.
     """
 
 
@@ -1830,6 +1830,10 @@ class Training(WorkloadKeys):
     """Compute time of its backward pass, half for inputs and half for weights (0 s to 4800 h) (default: 2 forward)"""
     optimizer: str | None = None
     """Compute time at the end of an iteration (0 s to 2400 h); default "0 s"."""
+    distributed_optimizer: bool | None = None
+    """Gradients are reduced and scattered, and parameters gathered (Megatron's --use-distributed-optimizer); false:
+    all-reduce, as DDP; default true.
+    """
     overlap_grad_reduce: bool | None = None
     """Reduce gradients in buckets during the backward pass of the last micro-batch (Megatron's --overlap-grad-reduce),
     not after it; default false.
