@@ -1,14 +1,14 @@
 //! Single flows between random hosts: an open loop (Poisson at a load or a rate) or a closed loop (every host keeps a
 //! number of flows active, one in bolt §IV-A3).
 //!
-//! The offered load counts application bytes against the rate of the sender's link; headers come on top. In the closed
-//! loop, the first flows of a host start at uniformly random times within the duration of a mean flow on its link, so
+//! The offered load counts application bytes against the rate of the sender's links; headers come on top. In the closed
+//! loop, the first flows of a host start at uniformly random times within the duration of a mean flow on its links, so
 //! that hosts do not start in step, but never later than `stop`. A later flow starts when the previous one has ended.
 
 use super::arrivals::{Agenda, Poisson};
 use super::context::{Context, TIMES, some_hosts, stop, two_hosts};
 use super::incast::RATES;
-use super::maker::{Maker, OpenLoop, Source, at, mean_host_rate};
+use super::maker::{Maker, OpenLoop, Source, at, mean_host_rate, sending_rates};
 use super::sizes::SizesSpec;
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, Workload};
@@ -61,10 +61,10 @@ kinds! {
 }
 
 table! {
-    /// Poisson arrivals at which hosts offer this fraction of their link rate on average
+    /// Poisson arrivals at which hosts offer this fraction of the rate of their links on average
     #[derive(Copy)]
     pub struct Load {
-        /// Offered load of a host relative to its link rate
+        /// Offered load of a host relative to the rate of its links
         load: f64 = required_in(Above(0.0, 1.0, ""));
     }
     pub fn try_read(t);
@@ -163,7 +163,8 @@ impl Background {
         let topology = maker.context.topology;
         let Among { hosts, intra_rack } = among;
         assert!(hosts.len() > 1, "background: a flow needs two hosts");
-        let mean_time = |host: NodeId| sizes.mean() * 8.0 / link_rate(topology, host);
+        let host_rates = sending_rates(topology);
+        let mean_time = |host: NodeId| sizes.mean() * 8.0 / host_rates[&host];
         let arrivals = match arrivals {
             ArrivalsSpec::Load(Load { load }) => {
                 let rates = hosts.iter().map(|host| load / mean_time(*host));
@@ -200,11 +201,6 @@ impl Background {
 fn first_start(window: &Range<Time>, delay: Span) -> Time {
     let length = window.end.saturating_since(window.start);
     window.start.saturating_add(Span(delay.0.checked_rem(length.0).unwrap_or(0)))
-}
-
-/// Bits per second that `host` can send, over all its links.
-fn link_rate(topology: &Topology, host: NodeId) -> f64 {
-    topology.nodes()[host].ports.iter().map(|port| topology.channel(*port).rate.0 as f64).sum()
 }
 
 impl Workload for Background {
@@ -293,7 +289,7 @@ impl Destinations {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_support::{assert_within, drain, ended, make, racks};
+    use super::super::test_support::{assert_within, drain, ended, make, racks, two_ports};
     use super::super::sizes::{LogUniform, Uniform, Cdf};
     use super::*;
     use crate::WorkloadKind;
@@ -324,6 +320,17 @@ mod tests {
             let flows = drain(&mut *make(kind, &topology));
             let bits = flows.iter().map(|flow| flow.size as f64 * 8.0).sum::<f64>();
             assert_within(bits / (16.0 * 10e9 * ms as f64 * 1e-3) / load, 1.0, 0.03);
+        }
+    }
+
+    #[test]
+    fn a_load_counts_all_ports_of_a_host_in_any_order() {
+        let topology = two_ports(4);
+        let flows = drain(&mut *make(kind(uniform(), ArrivalsSpec::Load(Load { load: 0.5 }), None, 50), &topology));
+        for host in topology.hosts() {
+            let bits = flows.iter().filter(|flow| flow.source == host).map(|flow| flow.size as f64 * 8.0).sum::<f64>();
+            // 17,187 flows of 20 KB; 5 % is five standard errors.
+            assert_within(bits / 50e-3 / 55e9, 1.0, 0.05);
         }
     }
 

@@ -1,5 +1,5 @@
 //! Several sources and one receiver (cee Fig. 3, after the input-generated hotspot of the 802.1Qau benchmarks): an
-//! offered load below the capacity of the receiver's link, a burst of several times that capacity, and the first load
+//! offered load below the capacity of the receiver's links, a burst of several times that capacity, and the first load
 //! again.
 //!
 //! Each source has one connection for the whole run. Its application writes messages at regular times, and one large
@@ -8,7 +8,7 @@
 //! slower than its link in the burst, because the burst waits for the receiver anyway.
 
 use super::context::{Context, SIZES, TIME_MAX, TIMES, receiver, senders, stop};
-use super::maker::{Maker, Source as Kind, at};
+use super::maker::{Maker, Source as Kind, at, receiving_rates};
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, Workload};
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::table;
@@ -23,11 +23,11 @@ table! {
         senders: u32 = by(senders, context);
         /// Name of the receiver
         receiver: String = by(receiver, context);
-        /// Load of all senders together before and after the burst, relative to the receiver's link
+        /// Load of all senders together before and after the burst, relative to the receiver's links
         load: f64 = or_in(0.5, Above(0.0, 1.0, ""));
         /// Bytes that an application writes at a time, before and after the burst
         message: Bytes = or_in(Bytes::kb(15), SIZES);
-        /// Load of all senders together during the burst, in link rates of the receiver
+        /// Load of all senders together during the burst, relative to the receiver's links
         overload: f64 = or_in(4.0, Above(0.0, 1e6, ""));
         /// Start of the burst
         burst_start: Span = or_in(Span::from_ms(100), TIMES);
@@ -93,12 +93,9 @@ impl Hotspot {
     fn new(spec: &HotspotSpec, maker: &Maker) -> Hotspot {
         let topology = maker.context.topology;
         let receiver = topology.find(&spec.receiver).expect("resolve has checked the host's name");
-        let link = topology.nodes()[receiver]
-            .ports
-            .first()
-            .map_or(1.0, |port| topology.channel(*port).rate.0 as f64);
+        let rate = receiving_rates(topology)[&receiver];
         let hosts = maker.hosts().into_iter().filter(|host| *host != receiver).take(spec.senders as usize);
-        let share = link / f64::from(spec.senders) / 8.0;
+        let share = rate / f64::from(spec.senders) / 8.0;
         let interval = Span::from_secs_f64(spec.message.0 as f64 / (share * spec.load));
         let size = (share * spec.overload * spec.burst.0 as f64 * 1e-12).round() as u64;
         let burst = Message { due: at(spec.burst_start), size: size.max(1) };
@@ -172,14 +169,14 @@ impl Workload for Hotspot {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_support::{ended, make, racks};
+    use super::super::test_support::{assert_within, ended, make, racks, two_ports};
     use super::*;
     use crate::WorkloadKind;
     use pauseframe_units::Bytes;
 
-    /// Four senders to "h0" at 10 Gb/s.
-    fn workload() -> Box<dyn Workload> {
-        let spec = HotspotSpec {
+    /// Four senders to "h0".
+    fn spec() -> HotspotSpec {
+        HotspotSpec {
             senders: 4,
             receiver: "h0".into(),
             load: 0.5,
@@ -189,8 +186,12 @@ mod tests {
             burst: Span::from_us(100),
             start: Span::ZERO,
             stop: Span::from_ms(2),
-        };
-        make(WorkloadKind::Hotspot(spec), &racks(1, 6))
+        }
+    }
+
+    /// At 10 Gb/s.
+    fn workload() -> Box<dyn Workload> {
+        make(WorkloadKind::Hotspot(spec()), &racks(1, 6))
     }
 
     /// Plays a workload in which every message arrives `latency` after it was written.
@@ -236,6 +237,20 @@ mod tests {
             assert_eq!(ends.iter().filter(|(first, last)| *first || *last).count(), 2);
         }
         assert!(flows.is_sorted_by_key(|flow| flow.start));
+    }
+
+    #[test]
+    fn a_load_is_relative_to_all_ports_of_the_receiver() {
+        for receiver in ["h0", "h1"] {
+            let spec = HotspotSpec { receiver: receiver.into(), message: Bytes::kb(1), ..spec() };
+            let mut workload = make(WorkloadKind::Hotspot(spec), &two_ports(6));
+            let flows = play(&mut *workload, Span(1));
+            let before = flows.iter().filter(|flow| flow.start < at(Span::from_ms(1)));
+            // Half of 110 Gb/s for a millisecond.
+            assert_within(before.map(|flow| flow.size as f64).sum::<f64>() / 6.875e6, 1.0, 0.001);
+            let burst: Vec<u64> = flows.iter().map(|flow| flow.size).filter(|size| *size > 1000).collect();
+            assert_eq!(burst, [1_375_000; 4], "4 times 110 Gb/s for 100 us are 5.5 MB, a quarter per source");
+        }
     }
 
     #[test]

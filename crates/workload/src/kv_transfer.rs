@@ -12,7 +12,7 @@ use super::arrivals::Poisson;
 use super::background::SIZES_DOC;
 use super::hosts::Hosts;
 use super::incast::RATES;
-use super::maker::{IdealOfQuery, Maker, OpenLoop, QueryNumbers, Source, at, mean_host_rate};
+use super::maker::{IdealOfQuery, Maker, OpenLoop, QueryNumbers, Source, at, mean_host_rate, sending_rates};
 use super::queries::Queries;
 use super::sizes::SizesSpec;
 use super::storage::ANSWER;
@@ -274,14 +274,7 @@ fn fastest_host(maker: &Maker) -> f64 {
     if maker.context.scale_up.is_some() {
         return f64::INFINITY;
     }
-    let topology = maker.context.topology;
-    let mut rates: BTreeMap<NodeId, f64> = BTreeMap::new();
-    for node in topology.host_ports() {
-        for port in &topology.nodes()[node].ports {
-            *rates.entry(topology.host_of(node)).or_default() += topology.channel(*port).rate.0 as f64;
-        }
-    }
-    rates.into_values().fold(1.0, f64::max)
+    sending_rates(maker.context.topology).into_values().fold(1.0, f64::max)
 }
 
 impl KvTransfer {

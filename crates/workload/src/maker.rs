@@ -3,7 +3,7 @@
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowSpec, FrameOverhead, ScaleUpSettings, Workload};
 use pauseframe_topology::Topology;
-use pauseframe_units::{Bytes, NodeId, Span, Time};
+use pauseframe_units::{Bytes, NodeId, PortId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::ops::Range;
@@ -65,9 +65,27 @@ impl OpenLoop {
 
 /// Mean rate of the hosts, of all their ports together, in bit/s.
 pub(crate) fn mean_host_rate(topology: &Topology) -> f64 {
-    let ports = topology.host_ports().flat_map(|host| &topology.nodes()[host].ports);
-    let rates = ports.map(|port| topology.channel(*port).rate.0 as f64);
-    rates.sum::<f64>() / topology.hosts().count().max(1) as f64
+    sending_rates(topology).values().sum::<f64>() / topology.hosts().count().max(1) as f64
+}
+
+/// By host: bits per second that it can send, by all its ports together.
+pub(crate) fn sending_rates(topology: &Topology) -> BTreeMap<NodeId, f64> {
+    rates(topology, |port| port)
+}
+
+/// By host: bits per second that it can receive, by all its ports together.
+pub(crate) fn receiving_rates(topology: &Topology) -> BTreeMap<NodeId, f64> {
+    rates(topology, PortId::reverse)
+}
+
+fn rates(topology: &Topology, direction: impl Fn(PortId) -> PortId) -> BTreeMap<NodeId, f64> {
+    let mut rates = BTreeMap::new();
+    for node in topology.host_ports() {
+        let ports = topology.nodes()[node].ports.iter();
+        let rate = ports.map(|port| topology.channel(direction(*port)).rate.0 as f64).sum::<f64>();
+        *rates.entry(topology.host_of(node)).or_insert(0.0) += rate;
+    }
+    rates
 }
 
 /// The completion time of a query with these flows in an idle network ([`pauseframe_fabric::QueryRecord`]).

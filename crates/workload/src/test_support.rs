@@ -4,7 +4,7 @@ use super::{QueryNumbers, WorkloadContext, build};
 use crate::{WorkloadKind, WorkloadSpec};
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, FrameOverhead, Workload};
-use pauseframe_topology::{Channel, NodeKind, Topology};
+use pauseframe_topology::{Channel, NodeKind, PortOfHost, Topology};
 use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
 
@@ -33,6 +33,23 @@ pub(crate) fn racks(racks: usize, hosts: usize) -> Topology {
         }
         if let Some(previous) = previous.replace(switch) {
             topology.add_link(previous, switch, channel);
+        }
+    }
+    topology
+}
+
+/// A star in which each host has two ports, of 10 Gb/s and of 100 Gb/s; hosts with an odd number have the faster one first.
+pub(crate) fn two_ports(hosts: usize) -> Topology {
+    let mut topology = Topology::new();
+    let switch = topology.add_node("s0", NodeKind::Switch, None);
+    let own: Vec<_> =
+        (0..hosts).map(|host| topology.add_node(format!("h{host}"), NodeKind::Host, None)).collect();
+    for (index, host) in own.into_iter().enumerate() {
+        let second = topology.add_node(format!("h{index}.1"), NodeKind::Host, None);
+        topology.set_port_of(second, PortOfHost { host, number: 1 }).unwrap();
+        let [first, last] = if index % 2 == 0 { [10, 100] } else { [100, 10] };
+        for (port, rate) in [(host, first), (second, last)] {
+            topology.add_link(port, switch, Channel { rate: BitRate::gbps(rate), delay: Span::from_us(1) });
         }
     }
     topology

@@ -160,11 +160,11 @@ class List(Part):
 
 @dataclass(frozen=True)
 class Load(Part):
-    """Poisson arrivals at which hosts offer this fraction of their link rate on average."""
+    """Poisson arrivals at which hosts offer this fraction of the rate of their links on average."""
 
     _tag: ClassVar = ("kind", "load")
     load: float
-    """Offered load of a host relative to its link rate (above 0 to 1)"""
+    """Offered load of a host relative to the rate of its links (above 0 to 1)"""
 
 
 @dataclass(frozen=True)
@@ -720,13 +720,13 @@ class Hotspot(WorkloadKeys):
     receiver: str | None = None
     """Name of the receiver (default: the first host)"""
     load: float | None = None
-    """Load of all senders together before and after the burst, relative to the receiver's link (above 0 to 1); default
+    """Load of all senders together before and after the burst, relative to the receiver's links (above 0 to 1); default
     0.5.
     """
     message: str | None = None
     """Bytes that an application writes at a time, before and after the burst (1 B to 1000 TB); default "15 KB"."""
     overload: float | None = None
-    """Load of all senders together during the burst, in link rates of the receiver (above 0 to 1e6); default 4.0."""
+    """Load of all senders together during the burst, relative to the receiver's links (above 0 to 1e6); default 4.0."""
     burst_start: str | None = None
     """Start of the burst (0 s to 2400 h); default "100 ms"."""
     burst: str | None = None
