@@ -8,12 +8,13 @@
 
 use super::random::exponential;
 use super::context::{Context, SIZES, TIMES, host, known_host, two_hosts};
-use super::maker::{Maker, QueryNumbers, Source, at};
+use super::maker::{IdealOfQuery, Maker, QueryNumbers, Source, at};
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, QueryRecord, Workload};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{Bytes, Span, Time};
+use std::fmt;
 
 table! {
     /// A client that sends requests to a server, one at a time; or to all `servers` at once, in rounds
@@ -172,7 +173,6 @@ struct Series {
     connect_ahead: Span,
 }
 
-#[derive(Debug)]
 struct Requests {
     series: Series,
     /// One flow per server, as sent in each round.
@@ -187,11 +187,14 @@ struct Requests {
     failed: bool,
     /// The round as a query, with several servers.
     query: Option<QueryRecord>,
-    /// The ideal of later rounds: persistent connections need no handshake.
-    later_ideal: Span,
+    ideal_of_query: IdealOfQuery,
+    /// Known ideals of rounds without and with a handshake; random delays have none.
+    ideals: [Option<Span>; 2],
     next_query: QueryNumbers,
     /// Draws reply delays, one stream per server.
     delays: Vec<Rng>,
+    /// The reply delays of this round, by server.
+    reply_delays: Vec<Span>,
     finished: Vec<QueryRecord>,
 }
 
@@ -207,19 +210,9 @@ impl Requests {
             |name: &str| maker.context.topology.find(name).expect("resolve has checked the host's name");
         let template = |server: &String| {
             let flow = maker.flow(host(client), host(server), series.exchange.request, start);
-            let ReplyDelay { law, time } = series.exchange.reply_delay;
-            let reply_delay = if law == ReplyLaw::Constant { time } else { Span::ZERO };
-            FlowSpec { reply: series.exchange.response.0, reply_delay, ..flow }
+            FlowSpec { reply: series.exchange.response.0, ..flow }
         };
         let templates: Vec<FlowSpec> = servers.iter().map(template).collect();
-        let ideal_of_round = |first: bool| {
-            let kept = |number| series.persistent.then_some(KeptConnection { number, first, last: false });
-            let flow = |(number, flow): (usize, &FlowSpec)| FlowSpec { kept: kept(number as u32), ..*flow };
-            let flows: Vec<FlowSpec> = templates.iter().enumerate().map(flow).collect();
-            if flows.len() > 1 { (maker.context.ideal_of_query)(&flows) } else { Span::ZERO }
-        };
-        let (first_ideal, later_ideal) =
-            (ideal_of_round(series.connect_ahead == Span::ZERO), ideal_of_round(false));
         let query = (templates.len() > 1).then(|| QueryRecord {
             query: 0,
             workload: maker.workload,
@@ -228,7 +221,7 @@ impl Requests {
             response: series.exchange.response.0,
             start,
             finish: None,
-            ideal: first_ideal,
+            ideal: Span::ZERO,
             timeouts: 0,
         });
         Requests {
@@ -241,10 +234,46 @@ impl Requests {
             ended: 0,
             failed: false,
             query,
-            later_ideal,
+            ideal_of_query: maker.context.ideal_of_query.clone(),
+            ideals: [None; 2],
             next_query: maker.context.query_numbers.clone(),
+            reply_delays: Vec::new(),
             finished: Vec::new(),
         }
+    }
+
+    /// Whether the first requests of this round open their connections: those that are opened early need no handshake.
+    fn opens(&self) -> bool {
+        self.rounds == 0 && self.series.connect_ahead == Span::ZERO
+    }
+
+    /// Draws the delays of a round that starts at `start`.
+    fn begin_round(&mut self, start: Time) {
+        self.reply_delays = (0..self.templates.len()).map(|number| self.reply_delay(number)).collect();
+        if let Some(query) = self.query {
+            let (number, ideal) = (self.next_query.take(), self.ideal());
+            self.query = Some(QueryRecord { query: number, start, ideal, ..query });
+        }
+    }
+
+    /// The ideal time of this round. A request that is sent later counts as a response that comes later.
+    fn ideal(&mut self) -> Span {
+        let first = self.opens();
+        let Exchange { spacing, reply_delay, .. } = self.series.exchange;
+        let is_random = matches!(reply_delay.law, ReplyLaw::Uniform | ReplyLaw::Exponential);
+        if let Some(known) = self.ideals[usize::from(first)].filter(|_| !is_random) {
+            return known;
+        }
+        let flow = |(number, (flow, delay)): (usize, (&FlowSpec, &Span))| {
+            let number = number as u32;
+            let kept = self.series.persistent.then_some(KeptConnection { number, first, last: false });
+            let reply_delay = delay.saturating_add(times(spacing, number));
+            FlowSpec { kept, reply_delay, ..*flow }
+        };
+        let flows: Vec<FlowSpec> = self.templates.iter().zip(&self.reply_delays).enumerate().map(flow).collect();
+        let ideal = (self.ideal_of_query)(&flows);
+        self.ideals[usize::from(first)] = Some(ideal);
+        ideal
     }
 
     /// The delay of the next reply of server `number`.
@@ -257,22 +286,26 @@ impl Requests {
             ReplyLaw::Exponential => {
                 Span((exponential(&mut self.delays[number]) * time.0 as f64).round() as u64)
             }
-            ReplyLaw::Staggered => time * number as u64,
+            ReplyLaw::Staggered => times(time, number as u32),
         }
     }
 
     /// All flows of the round have ended. A client that was refused or gave up sends no more requests.
     fn end_round(&mut self, now: Time) {
-        if let Some(query) = &mut self.query {
+        if let Some(query) = &self.query {
             let finish = (!self.failed).then_some(now);
             self.finished.push(QueryRecord { finish, ..*query });
-            query.ideal = self.later_ideal;
         }
         (self.asked, self.ended) = (0, 0);
         if self.rounds < self.series.count && !self.failed {
             self.start = Some(now + self.series.exchange.pause);
         }
     }
+}
+
+/// `number` times a span, at most the range of the clock.
+fn times(span: Span, number: u32) -> Span {
+    Span(span.0.saturating_mul(u64::from(number)))
 }
 
 impl Workload for Requests {
@@ -282,28 +315,26 @@ impl Workload for Requests {
 
     fn next_start_time(&self) -> Option<Time> {
         let ahead = if self.rounds == 0 { self.series.connect_ahead } else { Span::ZERO };
-        let offset = self.series.exchange.spacing * self.asked as u64;
-        self.start.map(|start| Time((start + offset).0.saturating_sub(ahead.0)))
+        let offset = times(self.series.exchange.spacing, self.asked as u32);
+        self.start.map(|start| Time(start.saturating_add(offset).0.saturating_sub(ahead.0)))
     }
 
     fn next_flow(&mut self) -> FlowSpec {
         let start = self.start.expect("asked for a flow only while next_start gives a time");
-        let (first, last) = (self.rounds == 0, self.rounds + 1 == self.series.count);
+        let (first, last) = (self.opens(), self.rounds + 1 == self.series.count);
         let number = self.asked;
-        // The connection is opened early, so no request includes the handshake.
-        let first = first && self.series.connect_ahead == Span::ZERO;
         let kept = self.series.persistent.then_some(KeptConnection { number: number as u32, first, last });
-        let reply_delay = self.reply_delay(number);
-        if let Some(query) = self.query.as_mut().filter(|_| number == 0) {
-            (query.start, query.query) = (start, self.next_query.take());
+        if number == 0 {
+            self.begin_round(start);
         }
+        let reply_delay = self.reply_delays[number];
         self.asked += 1;
         if self.asked == self.templates.len() {
             self.rounds += 1;
             self.start = None;
         }
         let query = self.query.map(|query| query.query);
-        let start = start + self.series.exchange.spacing * number as u64;
+        let start = start.saturating_add(times(self.series.exchange.spacing, number as u32));
         FlowSpec { start, kept, query, reply_delay, ..self.templates[number] }
     }
 
@@ -321,6 +352,16 @@ impl Workload for Requests {
 
     fn unfinished_queries(&self) -> Vec<QueryRecord> {
         self.query.filter(|_| self.asked > 0).into_iter().collect()
+    }
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requests")
+            .field("series", &self.series)
+            .field("rounds", &self.rounds)
+            .field("query", &self.query)
+            .finish_non_exhaustive()
     }
 }
 
@@ -374,6 +415,39 @@ mod tests {
         assert_eq!(flow.kept, None);
         workload.on_flow_finished(&ended(flow, FlowStatus::Failed, flow.start, 6), flow.start);
         assert_eq!(workload.next_start_time(), None);
+    }
+
+    /// The query waits for what its flows wait for: their delays, and requests that are sent later.
+    #[test]
+    fn the_ideal_of_a_round_counts_delays_and_spacing() {
+        let WorkloadKind::Requests(plain) = requests(true) else { panic!() };
+        let servers: Vec<String> = ["h0", "h2", "h3"].map(String::from).into();
+        let us = Span::from_us;
+        for (law, delay, spacing, expected) in [
+            (ReplyLaw::Constant, us(100), us(0), Some(us(103))),
+            (ReplyLaw::Staggered, us(100), us(0), Some(us(203))),
+            (ReplyLaw::Constant, us(0), us(10), Some(us(23))),
+            (ReplyLaw::Staggered, us(100), us(10), Some(us(223))),
+            (ReplyLaw::Uniform, us(100), us(0), None),
+            (ReplyLaw::Exponential, us(100), us(10), None),
+        ] {
+            let kind = RequestsSpec { servers: servers.clone(), reply_law: law, reply_delay: delay, spacing, ..plain.clone() };
+            let mut workload = make(WorkloadKind::Requests(kind), &racks(1, 4));
+            let mut ideals = Vec::new();
+            for _ in 0..3 {
+                let flows: Vec<FlowSpec> = (0..3).map(|_| workload.next_flow()).collect();
+                let delays = flows.iter().map(|flow| flow.start - flows[0].start + flow.reply_delay);
+                let ideal = delays.max().unwrap() + us(3);
+                assert!(expected.is_none_or(|expected| expected == ideal));
+                for flow in &flows {
+                    workload.on_flow_finished(&ended(*flow, FlowStatus::Finished, flow.start, 0), flow.start);
+                }
+                let query = workload.take_completed_queries()[0];
+                assert_eq!(query.ideal, ideal, "{law:?}");
+                ideals.push(ideal);
+            }
+            assert_eq!(ideals[1] == ideals[2], expected.is_some(), "random delays differ from round to round");
+        }
     }
 
     /// A round waits for its last response and is one query.

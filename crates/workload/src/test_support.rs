@@ -56,10 +56,12 @@ pub(crate) fn two_ports(hosts: usize) -> Topology {
 }
 
 /// Makes the workload `kind` with the name "w", workload 3, transport 2, seed 9. The ideal time of a query is
-/// one microsecond per flow.
+/// one microsecond per flow and the longest reply delay.
 pub(crate) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload> {
     let spec = WorkloadSpec { name: "w".into(), transport: "default".into(), kind };
-    let ideal_of_query = Arc::new(|flows: &[FlowSpec]| Span::from_us(flows.len() as u64));
+    let longest = |flows: &[FlowSpec]| flows.iter().map(|flow| flow.reply_delay).max().unwrap_or_default();
+    let ideal_of_query =
+        Arc::new(move |flows: &[FlowSpec]| Span::from_us(flows.len() as u64) + longest(flows));
     build(
         &spec,
         3,
