@@ -25,12 +25,20 @@ pub struct IdealNetwork {
     pub sharing: Sharing,
 }
 
+/// Where the ranks are in an ideal network.
+pub struct Places<'a> {
+    /// The host of each rank; without hosts each rank has its own. Ranks of a host share its NIC, and their messages take no time.
+    pub hosts: &'a [u32],
+    /// Additional latency between two ranks of different hosts, beyond the latency of the network.
+    pub way: &'a mut dyn FnMut(u32, u32) -> Span,
+}
+
 /// The resources that messages share in an ideal network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
     /// Messages share nothing: each takes the latency plus its size divided by the rate.
     Nothing,
-    /// The NIC of a rank sends one message after the other, and receives one message after the other.
+    /// The NIC of a host sends one message after the other, and receives one message after the other.
     Nics,
 }
 
@@ -143,14 +151,16 @@ enum What {
 /// The state of the ideal network.
 struct Carrier<'a> {
     network: IdealNetwork,
-    /// Additional latency between two ranks, beyond the latency of the network.
+    /// Additional latency between two ranks of different hosts.
     way: &'a mut dyn FnMut(u32, u32) -> Span,
     queue: BinaryHeap<Reverse<Due>>,
     /// Messages in flight, and free entries.
     messages: Vec<(Message, u8)>,
     free: Vec<u32>,
     count: u64,
-    /// For each rank, the times at which its NIC finishes sending and receiving.
+    /// The host of each rank.
+    hosts: Vec<u32>,
+    /// By host: the times at which its NIC finishes sending and receiving.
     nics: Vec<[Time; 2]>,
     /// For each sender, receiver and matching key, the arrival time of the last message.
     last: BTreeMap<(u32, u32, u32, i32), Time>,
@@ -167,11 +177,12 @@ pub fn run(
     options: Options,
     network: IdealNetwork,
 ) -> Result<Replay, ReplayError> {
-    run_watched(application, options, network, &mut |_, _| Span::ZERO, &mut || true)
+    let places = Places { hosts: &[], way: &mut |_, _| Span::ZERO };
+    run_watched(application, options, network, places, &mut || true)
 }
 
-/// Runs an application on an ideal network in which ranks have different distances: a message takes the
-/// additional latency `way` of its ranks. Every few milliseconds `go_on` tells whether to continue.
+/// Runs an application on an ideal network whose ranks have these places. Every few milliseconds `go_on` tells whether to
+/// continue.
 ///
 /// # Errors
 /// The errors of [`run`], and [`ReplayError::Stopped`].
@@ -179,9 +190,12 @@ pub fn run_watched(
     application: Arc<Application>,
     options: Options,
     network: IdealNetwork,
-    way: &mut dyn FnMut(u32, u32) -> Span,
+    places: Places,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Replay, ReplayError> {
+    let Places { hosts, way } = places;
+    let own = 0..application.programs.len() as u32;
+    let hosts: Vec<u32> = if hosts.is_empty() { own.collect() } else { hosts.to_vec() };
     let mut carrier = Carrier {
         network,
         way,
@@ -189,7 +203,8 @@ pub fn run_watched(
         messages: Vec::new(),
         free: Vec::new(),
         count: 0,
-        nics: vec![[Time::ZERO; 2]; application.programs.len()],
+        nics: vec![[Time::ZERO; 2]; hosts.iter().max().map_or(0, |last| *last as usize + 1)],
+        hosts,
         last: BTreeMap::new(),
         by_pair: application.has_wildcards(),
     };
@@ -227,7 +242,7 @@ impl Carrier<'_> {
             self.queue.push(Reverse(due));
         }
         for message in out.messages.drain(..) {
-            let wire = self.network.rate.serialise(Bytes(message.bytes));
+            let wire = self.wire_time(&message);
             let sent = self.start(&message, wire, now).saturating_add(wire);
             let place = self.free.pop().unwrap_or_else(|| {
                 self.messages.push((message, 0));
@@ -237,8 +252,11 @@ impl Carrier<'_> {
             // The counter keeps messages with equal times in order.
             self.count += 1;
             let index = self.count << 32 | u64::from(place);
-            let latency = self.network.latency.saturating_add((self.way)(message.from, message.to));
-            let first = Time(sent.0 - wire.0).saturating_add(latency);
+            let mut first = Time(sent.0 - wire.0);
+            if !self.is_local(&message) {
+                let way = (self.way)(message.from, message.to);
+                first = first.saturating_add(self.network.latency).saturating_add(way);
+            }
             self.queue.push(Reverse(Due { at: first, what: What::Arriving, index }));
             if message.notify.is_some() {
                 self.queue.push(Reverse(Due { at: sent, what: What::Sent, index }));
@@ -246,12 +264,26 @@ impl Carrier<'_> {
         }
     }
 
+    fn is_local(&self, message: &Message) -> bool {
+        self.hosts[message.from as usize] == self.hosts[message.to as usize]
+    }
+
+    /// The time of a message on the wire.
+    fn wire_time(&self, message: &Message) -> Span {
+        if self.is_local(message) { Span::ZERO } else { self.network.rate.serialise(Bytes(message.bytes)) }
+    }
+
+    /// Whether a message occupies NICs.
+    fn takes_nics(&self, message: &Message) -> bool {
+        self.network.sharing == Sharing::Nics && !self.is_local(message)
+    }
+
     /// When a message begins to leave.
     fn start(&mut self, message: &Message, wire: Span, now: Time) -> Time {
-        if self.network.sharing == Sharing::Nothing {
+        if !self.takes_nics(message) {
             return now;
         }
-        let free = &mut self.nics[message.from as usize][0];
+        let [free, _] = &mut self.nics[self.hosts[message.from as usize] as usize];
         let start = now.max(*free);
         *free = start.saturating_add(wire);
         start
@@ -259,11 +291,12 @@ impl Carrier<'_> {
 
     /// The receiving NIC accepts a message whose first byte has arrived (cut-through) when it has accepted those that came before.
     fn accept(&mut self, index: u64, now: Time) {
-        let Message { from, to, bytes, part, .. } = self.messages[index as u32 as usize].0;
-        let wire = self.network.rate.serialise(Bytes(bytes));
+        let message = self.messages[index as u32 as usize].0;
+        let Message { from, to, part, .. } = message;
+        let wire = self.wire_time(&message);
         let mut delivered = now.saturating_add(wire);
-        if self.network.sharing == Sharing::Nics {
-            let free = &mut self.nics[to as usize][1];
+        if self.takes_nics(&message) {
+            let [_, free] = &mut self.nics[self.hosts[to as usize] as usize];
             delivered = now.max(*free).saturating_add(wire);
             *free = delivered;
         }
@@ -310,14 +343,17 @@ mod tests {
             Arc::clone(&application),
             Options::default(),
             NETWORK,
-            &mut |_, _| Span::ZERO,
+            Places { hosts: &[], way: &mut |_, _| Span::ZERO },
             &mut || patience(1),
         );
         assert_eq!(stopped.unwrap_err(), ReplayError::Stopped);
-        let patient =
-            run_watched(application, Options::default(), NETWORK, &mut |_, _| Span::ZERO, &mut || {
-                patience(u32::MAX)
-            });
+        let patient = run_watched(
+            application,
+            Options::default(),
+            NETWORK,
+            Places { hosts: &[], way: &mut |_, _| Span::ZERO },
+            &mut || patience(u32::MAX),
+        );
         assert!(patient.is_ok());
         assert!(asked > 4, "{asked}");
     }
@@ -339,10 +375,30 @@ mod tests {
         let application = Arc::new(generate(&Pattern::Pipeline, shape).unwrap());
         let options = Options { envelope: 0, ..Options::default() };
         let mut way = |from: u32, to: u32| Span::from_us(u64::from(10 * from + to));
-        let replay = run_watched(application, options, NETWORK, &mut way, &mut || true).unwrap();
+        let replay =
+            run_watched(application, options, NETWORK, Places { hosts: &[], way: &mut way }, &mut || true)
+                .unwrap();
         // From rank 0 to 1 and from 1 to 2: 0.8 us for the bytes, 1 us latency, and the additional latency.
         let expected = Span::from_ns(2 * 1800) + Span::from_us(1 + 12);
         assert_eq!(replay.finish(), Some(Time::ZERO + expected));
+    }
+
+    #[test]
+    fn ranks_of_a_host_share_its_nic_and_exchange_messages_at_once() {
+        let time = |hosts: &[u32]| {
+            let shape = Shape { ranks: 4, bytes: 4000, compute: Span::ZERO, iterations: 1 };
+            let application = Arc::new(generate(&Pattern::AllToAll(Some(Algorithm::Direct)), shape).unwrap());
+            let options = Options { envelope: 0, ..Options::default() };
+            let places = Places { hosts, way: &mut |_, _| Span::ZERO };
+            let replay = run_watched(application, options, NETWORK, places, &mut || true).unwrap();
+            replay.finish().unwrap() - Time::ZERO
+        };
+        let message = NETWORK.rate.serialise(Bytes(4000));
+        assert_eq!(time(&[]), message * 3 + NETWORK.latency);
+        assert_eq!(time(&[7, 2, 5, 3]), message * 3 + NETWORK.latency);
+        // Each NIC sends two messages of each of its two ranks, and the others stay in the host.
+        assert_eq!(time(&[7, 7, 2, 2]), message * 4 + NETWORK.latency);
+        assert_eq!(time(&[7, 7, 7, 7]), Span::ZERO);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::build::Parts;
 use crate::run::WATCH_EVERY;
 use crate::spec::{ApplicationSpec, Scenario};
-use pauseframe_apps::ideal::{self, IdealNetwork, ReplayError, Sharing};
+use pauseframe_apps::ideal::{self, IdealNetwork, Places, ReplayError, Sharing};
 use pauseframe_apps::{Application, Fault, Job, RankReport, Totals};
 use pauseframe_engine::{RunCallbackDecision, RunLimits};
 use pauseframe_fabric::Network;
@@ -76,7 +76,8 @@ impl Jobs {
                 continue;
             }
             let is_flat = parts.settings.scale_up.is_none();
-            match ideal::run_watched(application, options, hardware, &mut way, go_on) {
+            let places = Places { hosts, way: &mut way };
+            match ideal::run_watched(application, options, hardware, places, go_on) {
                 Ok(_) if !is_flat => {}
                 Ok(replay) => times.extend(replay.finish().map(|end| (index, end - Time::ZERO))),
                 Err(ReplayError::Stopped) => break,
