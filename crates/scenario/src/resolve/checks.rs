@@ -149,13 +149,18 @@ pub(crate) fn delays(ledger: &mut Ledger, stop: &Stop, graph: &Topology) {
 
 /// Warns of slow receivers that are not slow.
 pub(crate) fn slow_receivers(ledger: &mut Ledger, host: &HostSpec, graph: &Topology) {
+    let ports_of_hosts = graph.ports_of_hosts();
     for (index, receiver) in host.slow_receivers.iter().enumerate() {
-        let port = graph.find(&receiver.host).and_then(|node| graph.nodes()[node].ports.first());
-        let Some(rate) = port.map(|port| graph.channel(port.reverse()).rate) else { continue };
-        if receiver.rate >= rate {
+        let Some(node) = graph.find(&receiver.host) else { continue };
+        // The ports of a host share its memory.
+        let nodes = ports_of_hosts.get(&node).map_or(std::slice::from_ref(&node), Vec::as_slice);
+        let ports: Vec<_> = nodes.iter().flat_map(|node| &graph.nodes()[*node].ports).collect();
+        let rate = BitRate(ports.iter().map(|port| graph.channel(port.reverse()).rate.0).sum());
+        if receiver.rate >= rate && !ports.is_empty() {
             let path = format!("host.slow_receivers.{index}.rate");
+            let links = if ports.len() == 1 { "link" } else { "links" };
             ledger.warn(format!(
-                "{path}: {} is not below the rate of the link to {} ({rate}): this receiver is never slow",
+                "{path}: {} is not below the rate of the {links} to {} ({rate}): this receiver is never slow",
                 receiver.rate, receiver.host
             ));
         }

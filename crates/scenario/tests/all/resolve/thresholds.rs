@@ -105,3 +105,33 @@ fn fewer_buckets_than_next_hops_are_said() {
         "{said}"
     );
 }
+
+/// The ports of a receiver share its memory, so it is slow below the sum of their rates.
+#[test]
+fn a_receiver_is_slow_below_the_rate_of_all_its_links() {
+    let warnings = |ports: u32, rate: &str| {
+        let text = format!(
+            "topology = {{ kind = \"star\", hosts = 3, ports_per_host = {ports}, link = {{ rate = \"10 Gbps\" }} }}\n\
+             host = {{ port_choice = \"rail\", slow_receivers = [{{ host = \"host0\", rate = \"{rate}\", buffer = \"400 KB\" }}] }}\n\
+             transport = {{ preset = \"roce_dcqcn\" }}\n\
+             workload = {{ kind = \"flows\", flows = [{{ src = \"host1\", dst = \"host0\", size = \"1 MB\" }}] }}\n"
+        );
+        let all = resolve_as("s.toml", &text, &[], None).unwrap().warnings;
+        all.into_iter().filter(|warning| warning.contains("slow_receivers")).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!((warnings(1, "9 Gbps"), warnings(2, "12 Gbps")), (String::new(), String::new()));
+    let one = warnings(1, "12 Gbps");
+    assert!(
+        one.contains(
+            "12 Gbps is not below the rate of the link to host0 (10 Gbps): this receiver is never slow"
+        ),
+        "{one}"
+    );
+    let two = warnings(2, "20 Gbps");
+    assert!(
+        two.contains(
+            "20 Gbps is not below the rate of the links to host0 (20 Gbps): this receiver is never slow"
+        ),
+        "{two}"
+    );
+}
