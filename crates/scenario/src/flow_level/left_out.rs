@@ -81,6 +81,8 @@ const OBEYED: [&str; 19] = [
 ];
 /// Keys that decide how many application bytes a source of datagrams sends; others send bytes without packets.
 const OF_DATAGRAMS: [&str; 2] = ["host.mtu", "host.wire_overhead"];
+/// Keys that decide whether operations on storage and KV caches have commands and answers, as over TCP.
+const OF_QUEUE_PAIRS: [&str; 2] = ["transport.preset", "transport.kind"];
 /// Of the obeyed keys, those of a static demand.
 const OBEYED_BY_DEMANDS: [&str; 6] =
     ["name", "seed", "plugins", "topology", "host.port_choice", "host.hash_policy"];
@@ -97,6 +99,8 @@ pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
     let written = written.filter(|entry| !has_default(entry));
     let Scenario { record, qcn, workload, .. } = &resolved.scenario;
     let has_datagrams = workload.iter().any(|one| matches!(one.kind, WorkloadKind::Udp(_)));
+    let has_operations =
+        workload.iter().any(|one| matches!(one.kind, WorkloadKind::Storage(_) | WorkloadKind::KvTransfer(_)));
     // Tables that may stand there without a key.
     let tables = [
         ("qcn", qcn.is_some()),
@@ -108,8 +112,10 @@ pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
     ];
     let tables = tables.iter().filter(|(_, is_on)| *is_on).map(|(path, _)| *path);
     let keys = written.map(|entry| entry.path.as_str()).filter(|path| {
-        let is_of_datagrams = has_datagrams && !is_static && OF_DATAGRAMS.contains(path);
-        !is_of_datagrams && !is_obeyed(path, is_static)
+        let is_of_datagrams = has_datagrams && OF_DATAGRAMS.contains(path);
+        let is_of_operations = has_operations && OF_QUEUE_PAIRS.contains(&plain(path).as_str());
+        let is_of_workloads = !is_static && (is_of_datagrams || is_of_operations);
+        !is_of_workloads && !is_obeyed(path, is_static)
     });
     let idle: BTreeSet<&str> = keys.chain(tables).collect();
     (!idle.is_empty()).then(|| {
@@ -123,10 +129,14 @@ fn has_default(entry: &Entry) -> bool {
     of_path.peek().is_some() && of_path.all(|option| option.default == entry.value)
 }
 
-fn is_obeyed(path: &str, is_static: bool) -> bool {
-    // `[transports.NAME]` has the keys of `[transport]`.
+/// A path, that of a named transport as of the first: `[transports.NAME]` has the keys of `[transport]`.
+fn plain(path: &str) -> String {
     let of_named = path.strip_prefix("transports.").and_then(|rest| rest.split_once('.'));
-    let plain = of_named.map_or_else(|| path.to_owned(), |(_, key)| format!("transport.{key}"));
+    of_named.map_or_else(|| path.to_owned(), |(_, key)| format!("transport.{key}"))
+}
+
+fn is_obeyed(path: &str, is_static: bool) -> bool {
+    let plain = plain(path);
     let is_below =
         |known: &str| plain.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let is_of_engine = plain.starts_with("routing.") && plain != OF_FAILURES;

@@ -247,8 +247,10 @@ impl<'a> Workloads<'a> {
             ideal_of_query,
             query_numbers,
             placed: std::collections::BTreeMap::new(),
-            // Here an operation on storage is a request and its reply.
-            queue_pairs: Vec::new(),
+            queue_pairs: std::iter::once(&scenario.transport)
+                .chain(scenario.transports.iter().map(|(_, transport)| transport))
+                .map(|transport| transport.rdma().is_some())
+                .collect(),
         };
         let index_of = |name: &String| {
             let position = scenario.transports.iter().position(|(other, _)| other == name);

@@ -1,7 +1,8 @@
 //! Tests of the flow level against closed-form results.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt64Type};
+use arrow_array::types::{Float64Type, Int32Type, UInt64Type};
+use arrow_array::{RecordBatch, StringArray};
 use pauseframe_flowlevel::routes::VlanChoice;
 use pauseframe_routing::verify::Tables;
 use pauseframe_routing::watch::Unwatched;
@@ -26,6 +27,15 @@ fn run(text: &str, options: FlowOptions) -> FlowResults {
 fn floats(results: &FlowResults, column: &str) -> Vec<f64> {
     let column = results.flows.column_by_name(column).unwrap().as_primitive::<Float64Type>();
     column.iter().map(|value| value.unwrap_or(f64::NAN)).collect()
+}
+
+fn counts(table: &RecordBatch, column: &str) -> Vec<u64> {
+    table.column_by_name(column).unwrap().as_primitive::<UInt64Type>().iter().flatten().collect()
+}
+
+fn texts(table: &RecordBatch, column: &str) -> Vec<String> {
+    let column = table.column_by_name(column).unwrap().as_dictionary::<Int32Type>();
+    column.downcast_dict::<StringArray>().unwrap().into_iter().flatten().map(str::to_owned).collect()
 }
 
 const STAR: &str = "stop = \"10 ms\"\n[topology]\nkind = \"star\"\nhosts = 5\nlink = { rate = \"8 Gbps\" }\n";
@@ -165,4 +175,30 @@ fn the_folder_is_whole() {
     assert!(
         run_flow_level(&scenario(LEAF_SPINE), FlowOptions { force: true, ..options }, &mut Unwatched).is_ok()
     );
+}
+
+#[test]
+fn operations_on_queue_pairs_have_no_capsules() {
+    for (preset, extra) in [("roce_dcqcn", 0), ("cubic", 72 + 24)] {
+        for share in ["0.0", "1.0"] {
+            let text = format!(
+                "{STAR}[transport]\npreset = \"{preset}\"\n[[workload]]\nkind = \"storage\"\ntargets = [\"host0\"]\n\
+                 initiators = [\"host1\"]\nsizes = \"512 B\"\ncount = 2\nread_share = {share}\n"
+            );
+            let results = run(&text, PLAIN);
+            assert_eq!(
+                counts(&results.flows, "delivered_bytes"),
+                [512 + extra; 2],
+                "{preset}, reads: {share}"
+            );
+            assert_eq!(texts(&results.flows, "status"), ["finished", "finished"]);
+            assert!(results.summary.warnings.is_empty(), "{:?}", results.summary.warnings);
+        }
+        let text = format!(
+            "{STAR}[transport]\npreset = \"{preset}\"\n[[workload]]\nkind = \"kv_transfer\"\nbytes_per_token = \"100 B\"\n\
+             prefill = [\"host0\"]\nrequests = {{ kind = \"trace\", entries = [{{ tokens = 10 }}] }}\n"
+        );
+        let of_answer = if extra > 0 { 24 } else { 0 };
+        assert_eq!(counts(&run(&text, PLAIN).flows, "delivered_bytes"), [1000 + of_answer]);
+    }
 }
