@@ -5,9 +5,10 @@ use crate::demand::Pair;
 use pauseframe_routing::NextHops;
 use pauseframe_routing::verify::{RouteLengths, Tables};
 use pauseframe_topology::Topology;
-use pauseframe_units::PortId;
+use pauseframe_units::{NodeId, PortId};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The rule that chooses a flow's VLAN among the VLANs offered to its pair of hosts.
@@ -59,6 +60,9 @@ pub struct Chosen {
     pub vlans: Vec<u16>,
 }
 
+/// By sender and receiver: a VLAN by its index.
+pub type Assigned = BTreeMap<(NodeId, NodeId), u16>;
+
 /// Chooses VLANs flow by flow and keeps track of the load.
 ///
 /// The load of a port is its number of flows divided by its rate. The load of a path is the largest load of
@@ -71,6 +75,8 @@ pub struct Chooser<'a> {
     lengths: RouteLengths<'a>,
     slack: u16,
     choice: VlanChoice,
+    /// The VLANs of pairs that do not choose.
+    assigned: Option<&'a Assigned>,
     rng: Pcg64,
     /// The load that one flow adds to each port.
     per_flow: Vec<f64>,
@@ -98,6 +104,7 @@ impl<'a> Chooser<'a> {
             lengths: RouteLengths::new(tables),
             slack: u16::try_from(slack).unwrap_or(u16::MAX),
             choice,
+            assigned: None,
             rng: Pcg64::seed_from_u64(seed),
             per_flow: crate::capacities(topology).into_iter().map(|rate| 1.0 / rate).collect(),
             load: vec![0.0; topology.port_count()],
@@ -105,6 +112,12 @@ impl<'a> Chooser<'a> {
             best: Vec::new(),
             path: Vec::new(),
         }
+    }
+
+    /// The same with the VLANs of some pairs; only other pairs choose.
+    #[must_use]
+    pub fn with_assigned(self, assigned: Option<&'a Assigned>) -> Chooser<'a> {
+        Chooser { assigned, ..self }
     }
 
     /// Assigns one path to each flow of a demand, without the load of earlier flows.
@@ -138,6 +151,15 @@ impl<'a> Chooser<'a> {
     /// # Errors
     /// If no VLAN serves the pair.
     pub fn choose(&mut self, pair: Pair) -> Result<(u16, &[PortId]), NoVlan> {
+        let assigned = self.assigned.and_then(|assigned| assigned.get(&(pair.from, pair.to)).copied());
+        if let Some(vlan) = assigned
+            && self.tables.carries(usize::from(vlan), pair.from, pair.to, &mut self.best)
+        {
+            for port in &self.best {
+                self.load[port.0 as usize] += self.per_flow[port.0 as usize];
+            }
+            return Ok((vlan, &self.best));
+        }
         self.lengths.vlans_between(pair.from, pair.to, self.slack, &mut self.offered);
         if self.offered.is_empty() {
             return Err(self.no_vlan(pair));

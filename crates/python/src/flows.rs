@@ -64,7 +64,7 @@ fn choice_of(has_tables: bool, choice: &str, slack: usize) -> PyResult<VlanChoic
 }
 
 fn ways(tables: Option<&Tables>, choice: VlanChoice, slack: usize) -> Option<Ways<'_>> {
-    tables.map(|tables| Ways::Tables { tables, choice, slack })
+    tables.map(|tables| Ways::Tables { tables, choice, slack, assigned: None })
 }
 
 /// True if forwarding tables for the graph `one` are valid on the graph `other`.

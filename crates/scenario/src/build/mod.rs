@@ -6,7 +6,7 @@ mod settings;
 mod threads;
 mod transports;
 
-pub(crate) use settings::{overhead, settings};
+pub(crate) use settings::{assigned, overhead, settings};
 pub(crate) use threads::ThreadChoice;
 pub(crate) use transports::all_transports;
 

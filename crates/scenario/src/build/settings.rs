@@ -136,7 +136,12 @@ fn vlan_routes(scenario: &Scenario, topology: &Topology) -> Option<VlanRoutes> {
     })
 }
 
-fn assigned(spec: &VlanRoutingSpec, tables: &Tables, topology: &Topology) -> BTreeMap<(NodeId, NodeId), u16> {
+/// The VLANs of the pairs in `routing.demand`.
+pub(crate) fn assigned(
+    spec: &VlanRoutingSpec,
+    tables: &Tables,
+    topology: &Topology,
+) -> BTreeMap<(NodeId, NodeId), u16> {
     let names: BTreeMap<&str, NodeId> =
         topology.nodes().iter_enumerated().map(|(id, node)| (node.name.as_str(), id)).collect();
     let demand = |entry: &DemandEntry| {

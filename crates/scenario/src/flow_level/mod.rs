@@ -22,11 +22,12 @@ pub use steady::{Steady, steady};
 pub use summary::{FlowSummary, LinkUse, RateStatistics};
 pub use tables::reference;
 
+use crate::build;
 use crate::report;
 use crate::resolve::Resolved;
 use crate::spec::{ChoiceName, Per, RoutingKind, RoutingSpec};
 use arrow_array::RecordBatch;
-use pauseframe_flowlevel::routes::VlanChoice;
+use pauseframe_flowlevel::routes::{Assigned, VlanChoice};
 use pauseframe_results::{Names, RunError, RunStatus, VERSION};
 use pauseframe_routing::verify::Tables;
 use pauseframe_routing::watch::Watch;
@@ -50,6 +51,8 @@ pub enum Ways<'a> {
         choice: VlanChoice,
         /// Maximum number of links by which a route may exceed the shortest route of any VLAN.
         slack: usize,
+        /// VLANs of pairs that do not choose, as a planner that knows the demand has fixed them.
+        assigned: Option<&'a Assigned>,
     },
 }
 
@@ -118,9 +121,10 @@ pub fn run_flow_level(
 ) -> Result<FlowResults, RunError> {
     let scenario = &resolved.scenario;
     let topology = resolved.topology();
+    let of_demand = assigned(&scenario.routing, topology);
     let ways = match options.ways {
         Some(ways) => ways,
-        None => scenario_ways(&scenario.routing)?,
+        None => scenario_ways(&scenario.routing, &of_demand)?,
     };
     if options.bound.is_some() && options.demand.is_none() {
         return Err(RunError::Input("a bound needs a static demand: workloads come and go".into()));
@@ -149,9 +153,14 @@ pub fn run_flow_level(
     Ok(results)
 }
 
-/// The routing of a scenario. At flow level all flows are known in advance, so the choice by demand is the
-/// best-informed choice of VLANs.
-fn scenario_ways(routing: &RoutingSpec) -> Result<Ways<'_>, RunError> {
+/// The VLANs that the choice by demand assigns.
+fn assigned(routing: &RoutingSpec, topology: &Topology) -> Assigned {
+    let by_demand = routing.vlans.as_ref().filter(|spec| spec.use_of.choice == ChoiceName::Demand);
+    by_demand.map(|spec| build::assigned(spec, &spec.tables.0, topology)).unwrap_or_default()
+}
+
+/// The routing of a scenario.
+fn scenario_ways<'a>(routing: &'a RoutingSpec, assigned: &'a Assigned) -> Result<Ways<'a>, RunError> {
     match &routing.vlans {
         Some(spec) if spec.use_of.per == Per::Packet => {
             Err(RunError::Input("routing.per = \"packet\": a flow has one path at flow level".into()))
@@ -159,12 +168,13 @@ fn scenario_ways(routing: &RoutingSpec) -> Result<Ways<'_>, RunError> {
         Some(spec) => Ok(Ways::Tables {
             tables: &spec.tables.0,
             choice: match spec.use_of.choice {
-                ChoiceName::Random => VlanChoice::Random,
+                // Pairs that are not in the demand draw.
+                ChoiceName::Random | ChoiceName::Demand => VlanChoice::Random,
                 ChoiceName::BestOfTwo => VlanChoice::BestOfTwo,
                 ChoiceName::LeastLoaded => VlanChoice::LeastLoaded { passes: 1 },
-                ChoiceName::Demand => VlanChoice::LeastLoaded { passes: 2 },
             },
             slack: usize::from(spec.use_of.slack),
+            assigned: Some(assigned),
         }),
         None if matches!(routing.kind, RoutingKind::Hops(_)) => Err(RunError::Input(
             "routing.kind: switches choose for packets or flowlets, but a flow has one path at flow level; use \"ecmp\" or tables".into(),

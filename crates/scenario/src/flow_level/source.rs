@@ -146,8 +146,8 @@ impl<'a> Router<'a> {
                 let hash = PathHash::new(topology, &hops, hash.clone(), seed);
                 Ok(Router::Ecmp { topology, hops: Box::new(hops), hash, is_ideal, seed })
             }
-            Ways::Tables { tables, choice, slack } => {
-                let chooser = Chooser::new(topology, tables, slack, choice, seed);
+            Ways::Tables { tables, choice, slack, assigned } => {
+                let chooser = Chooser::new(topology, tables, slack, choice, seed).with_assigned(assigned);
                 Ok(Router::Tables { tables, chooser, choice })
             }
         }

@@ -54,8 +54,9 @@ pub fn steady(
     let graph = SwitchGraph::new(topology).map_err(|error| wrong(&error))?;
     let mut router = match ways {
         Ways::Ecmp => Router::Ecmp(Box::new(NextHops::shortest(topology).map_err(|error| wrong(&error))?)),
-        Ways::Tables { tables, choice, slack } => {
-            Router::Tables(Box::new(Chooser::new(topology, tables, slack, choice, 0)))
+        Ways::Tables { tables, choice, slack, assigned } => {
+            let chooser = Chooser::new(topology, tables, slack, choice, 0).with_assigned(assigned);
+            Router::Tables(Box::new(chooser))
         }
     };
     let capacity = capacities(topology);

@@ -1,7 +1,7 @@
 //! Tests of the flow level against closed-form results.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int32Type, UInt64Type};
+use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
 use arrow_array::{RecordBatch, StringArray};
 use pauseframe_flowlevel::routes::VlanChoice;
 use pauseframe_routing::verify::Tables;
@@ -36,6 +36,14 @@ fn counts(table: &RecordBatch, column: &str) -> Vec<u64> {
 fn texts(table: &RecordBatch, column: &str) -> Vec<String> {
     let column = table.column_by_name(column).unwrap().as_dictionary::<Int32Type>();
     column.downcast_dict::<StringArray>().unwrap().into_iter().flatten().map(str::to_owned).collect()
+}
+
+/// Flows from one node to another.
+fn flows_over(results: &FlowResults, from: &str, to: &str) -> u64 {
+    let (nodes, peers) = (texts(&results.links, "node"), texts(&results.links, "peer"));
+    let link = nodes.iter().zip(&peers).position(|(node, peer)| node == from && peer == to).unwrap();
+    let flows = results.links.column_by_name("flows").unwrap().as_primitive::<UInt32Type>();
+    u64::from(flows.value(link))
 }
 
 const STAR: &str = "stop = \"10 ms\"\n[topology]\nkind = \"star\"\nhosts = 5\nlink = { rate = \"8 Gbps\" }\n";
@@ -123,7 +131,7 @@ fn static_demands_have_rates_and_bounds() {
     let plan = OrderPair { lanes: 2, vlans: 8, ..OrderPair::default() }.plan(topology, &graph).unwrap();
     let tables = Tables::of_plan(&plan, 100);
     let choice = VlanChoice::LeastLoaded { passes: 4 };
-    let ways = Some(Ways::Tables { tables: &tables, choice, slack: 0 });
+    let ways = Some(Ways::Tables { tables: &tables, choice, slack: 0, assigned: None });
     let options = FlowOptions { ways, demand: Some(Demand::RackPermutation), bound: Some(0.05), ..PLAIN };
     let results = run_flow_level(&resolved, options, &mut Unwatched).unwrap();
     assert_eq!(floats(&results, "rate_bps"), vec![1e10; 8]);
@@ -175,6 +183,37 @@ fn the_folder_is_whole() {
     assert!(
         run_flow_level(&scenario(LEAF_SPINE), FlowOptions { force: true, ..options }, &mut Unwatched).is_ok()
     );
+}
+
+#[test]
+fn the_choice_by_demand_takes_the_vlans_of_the_demand() {
+    let text = |rates: [u32; 3]| {
+        let pairs: Vec<(usize, usize)> = vec![(0, 4), (1, 5), (2, 6)];
+        let demand = pairs.iter().zip(rates).map(|((from, to), rate)| {
+            format!("{{ src = \"host{from}\", dst = \"host{to}\", rate = \"{rate} Gbps\" }}")
+        });
+        let flows = (0..12).map(|index| {
+            let (from, to) = pairs[index % 3];
+            format!(
+                "{{ src = \"host{from}\", dst = \"host{to}\", size = \"1 MB\", start = \"{} ms\" }}",
+                3 * index
+            )
+        });
+        format!(
+            "topology = {{ kind = \"leaf_spine\", leaves = 2, spines = 2, hosts_per_leaf = 4, link = {{ rate = \"10 Gbps\" }} }}\n\
+             routing = {{ kind = \"order_pair\", choice = \"demand\", demand = [{}] }}\n\
+             workload = {{ kind = \"flows\", flows = [{}] }}\n",
+            demand.collect::<Vec<_>>().join(", "),
+            flows.collect::<Vec<_>>().join(", ")
+        )
+    };
+    for (heavy, rates) in [(0, [9, 1, 1]), (1, [1, 9, 1]), (2, [1, 1, 9])] {
+        let results = run(&text(rates), PLAIN);
+        let mut ways = [0, 1].map(|spine| flows_over(&results, "leaf0", &format!("spine{spine}")));
+        ways.sort_unstable();
+        // The largest demand has a spine alone: four of its flows, and eight of the others.
+        assert_eq!(ways, [4, 8], "heavy: {heavy}");
+    }
 }
 
 #[test]
