@@ -6,7 +6,9 @@ use crate::routes::Routes;
 use crate::{Resolved, RunError, Table, run_error};
 use pauseframe_flowlevel::routes::VlanChoice;
 use pauseframe_routing::verify::Tables;
-use pauseframe_scenario::flow_level::{Demand, HostPortSettings, RateStatistics, Steady, Ways, steady};
+use pauseframe_scenario::flow_level::{
+    Choices, Demand, HostPortSettings, PathHashSettings, RateStatistics, Steady, Ways, steady,
+};
 use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{FlowOptions, FlowResults, run_flow_level};
 use pauseframe_topology::Topology as Graph;
@@ -161,7 +163,8 @@ fn flow_rates<'py>(
     let graph = Arc::clone(&topology.graph);
     let found = compute_or_stop(py, progress.as_ref(), move |watch| {
         let ways = ways(tables.as_deref(), choice, slack).unwrap_or(Ways::Ecmp);
-        steady(&graph, ways, HostPortSettings::DEFAULT, demand, &seeds, bound, watch)
+        let choices = Choices { ports: HostPortSettings::DEFAULT, hash: &PathHashSettings::IDEAL };
+        steady(&graph, ways, choices, demand, &seeds, bound, watch)
     })?;
     let found = found.map_err(|error| RunError::new_err(error.to_string()))?;
     found.iter().map(|steady| rates_dict(py, steady)).collect()

@@ -58,7 +58,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
 }
 
 /// Keys that the flow level obeys, or that name things. A path also stands for what is below it.
-const OBEYED: [&str; 19] = [
+const OBEYED: [&str; 12] = [
     "name",
     "seed",
     "plugins",
@@ -66,13 +66,6 @@ const OBEYED: [&str; 19] = [
     "stop.when_finished",
     "topology",
     "host.port_choice",
-    "routing.hash",
-    "routing.hash_fields",
-    "routing.hash_seeds",
-    "routing.hash_offsets",
-    "routing.index",
-    "routing.weights",
-    "routing.buckets",
     "host.hash_policy",
     "host.slow_receivers",
     "transport.read_rate",
@@ -88,8 +81,8 @@ const OBEYED_BY_DEMANDS: [&str; 6] =
     ["name", "seed", "plugins", "topology", "host.port_choice", "host.hash_policy"];
 /// Of the keys of workloads, those of connections and of servers.
 const OF_CONNECTIONS: [&str; 3] = ["persistent", "reply_delay", "reply_law"];
-/// Of the keys of `[routing]`, the one that needs failures; the others are those of engines and of choices among VLANs.
-const OF_FAILURES: &str = "routing.convergence";
+/// Of the keys of `[routing]`, those of failures, queues and peer links; workloads and demands obey the others.
+const IDLE_ROUTING: [&str; 3] = ["routing.convergence", "routing.mlag", "routing.tunnel_remap"];
 
 /// A warning about keys that a person has written and that have no effect at flow level. A static demand also ignores the workloads.
 pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
@@ -139,11 +132,11 @@ fn is_obeyed(path: &str, is_static: bool) -> bool {
     let plain = plain(path);
     let is_below =
         |known: &str| plain.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    let is_of_engine = plain.starts_with("routing.") && plain != OF_FAILURES;
+    let is_of_routing = plain.starts_with("routing.") && !IDLE_ROUTING.iter().any(|idle| is_below(idle));
     if plain.starts_with("workload.") && OF_CONNECTIONS.iter().any(|key| plain.ends_with(&format!(".{key}")))
     {
         return false;
     }
     let obeyed = if is_static { &OBEYED_BY_DEMANDS[..] } else { &OBEYED[..] };
-    is_of_engine || obeyed.iter().any(|known| is_below(known))
+    is_of_routing || obeyed.iter().any(|known| is_below(known))
 }

@@ -18,7 +18,8 @@ mod tables;
 
 pub use demand::Demand;
 pub use pauseframe_fabric::HostPortSettings;
-pub use steady::{Steady, steady};
+pub use pauseframe_fabric::path_hash::PathHashSettings;
+pub use steady::{Choices, Steady, steady};
 pub use summary::{FlowSummary, LinkUse, RateStatistics};
 pub use tables::reference;
 
@@ -193,8 +194,8 @@ fn static_results(
 ) -> Result<FlowResults, RunError> {
     let begin = Instant::now();
     let seed = resolved.scenario.seed;
-    let ports = resolved.scenario.host.ports();
-    let steady = steady(topology, ways, ports, demand, &[seed], bound, watch)?.remove(0);
+    let choices = Choices { ports: resolved.scenario.host.ports(), hash: &resolved.scenario.routing.hash };
+    let steady = steady(topology, ways, choices, demand, &[seed], bound, watch)?.remove(0);
     let mut summary = FlowSummary::of_steady(resolved, demand, &steady, topology);
     summary.wall_s = begin.elapsed().as_secs_f64();
     let names = Names { topology, workloads: &[], transports: &[] };

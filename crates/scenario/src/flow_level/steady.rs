@@ -4,7 +4,8 @@ use super::source::Ports;
 use super::{Demand, Ways};
 use pauseframe_fabric::HostPortSettings;
 use pauseframe_fabric::host_ports::FlowEnds;
-use pauseframe_fabric::host_ports::bond::FlowKind;
+use pauseframe_fabric::host_ports::bond::{FlowAddresses, FlowKind};
+use pauseframe_fabric::path_hash::{PathHash, PathHashSettings};
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{self, Chooser};
 use pauseframe_flowlevel::{Bounds, ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities};
@@ -30,10 +31,30 @@ pub struct Steady {
     pub bounds: Option<Bounds>,
 }
 
+/// What hosts and switches choose by.
+#[derive(Clone, Copy, Debug)]
+pub struct Choices<'a> {
+    /// Ports of hosts that have several.
+    pub ports: HostPortSettings,
+    /// Next hops of equal cost.
+    pub hash: &'a PathHashSettings,
+}
+
 /// Routing state that is computed once for all seeds.
 enum Router<'a> {
     Ecmp(Box<NextHops>),
     Tables(Box<Chooser<'a>>),
+}
+
+/// The paths of pairs of hosts by the hash of the switches; `pairs` are the ports that they use.
+fn hashed(graph: (&Topology, &NextHops), hash: &PathHash, hosts: &[Pair], pairs: &[Pair]) -> Paths {
+    let (mut paths, mut path) = (Paths::new(), Vec::new());
+    for (flow, (hosts, pair)) in (0..).zip(hosts.iter().zip(pairs)) {
+        let addresses = FlowAddresses::of_flow([hosts.from, hosts.to], flow, true, FlowKind::Tcp);
+        hash.path(graph, [pair.from, pair.to], flow, &addresses, &mut path);
+        paths.push(path.iter().copied());
+    }
+    paths
 }
 
 /// Computes the rates for each of `seeds`; a seed draws the demand and the routes. With `bound`, also
@@ -44,7 +65,7 @@ enum Router<'a> {
 pub fn steady(
     topology: &Topology,
     ways: Ways,
-    host_ports: HostPortSettings,
+    choices: Choices,
     demand: Demand,
     seeds: &[u64],
     bound: Option<f64>,
@@ -65,9 +86,10 @@ pub fn steady(
     let mut all = Vec::with_capacity(seeds.len());
     for (done, seed) in seeds.iter().enumerate() {
         watch.step("sharing links", done as u64, seeds.len() as u64).map_err(|error| wrong(&error))?;
-        let mut pairs =
+        let of_hosts =
             demand.pairs(topology, &graph, *seed).map_err(|error| RunError::Input(error.to_string()))?;
-        if let Some(mut ports) = Ports::new(topology, host_ports, *seed)? {
+        let mut pairs = of_hosts.clone();
+        if let Some(mut ports) = Ports::new(topology, choices.ports, *seed)? {
             let flows = pairs.iter().enumerate();
             let ends = |(flow, pair): (usize, &Pair)| FlowEnds {
                 hosts: [pair.from, pair.to],
@@ -78,7 +100,13 @@ pub fn steady(
             pairs = flows.map(|flow| ports.choose(&ends(flow))).collect();
         }
         let (paths, vlans) = match &mut router {
-            Router::Ecmp(hops) => (routes::ecmp(topology, hops, &pairs, *seed), None),
+            Router::Ecmp(hops) if choices.hash.is_ideal() => {
+                (routes::ecmp(topology, hops, &pairs, *seed), None)
+            }
+            Router::Ecmp(hops) => {
+                let hash = PathHash::new(topology, hops, choices.hash.clone(), *seed);
+                (hashed((topology, hops), &hash, &of_hosts, &pairs), None)
+            }
             Router::Tables(chooser) => {
                 let chosen = chooser.choose_all(&pairs, *seed).map_err(|error| wrong(&error))?;
                 (chosen.paths, Some(chosen.vlans))

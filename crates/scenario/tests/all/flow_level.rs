@@ -185,6 +185,56 @@ fn the_folder_is_whole() {
     );
 }
 
+/// Two ways between switches, of 100 and of 300 Gb/s: WCMP puts three quarters on the faster one, also with a static demand.
+#[test]
+fn demands_obey_the_hash_of_switches() {
+    let names =
+        |prefix: &str| (0..300).map(|host| format!("\"{prefix}{host}\"")).collect::<Vec<_>>().join(", ");
+    let links = |prefix: &str, to: &str| {
+        (0..300).map(|host| format!("[\"{prefix}{host}\", \"{to}\"]")).collect::<Vec<_>>().join(", ")
+    };
+    let text = |routing: &str| {
+        format!(
+            "topology = {{ kind = \"custom\", hosts = [{}, {}], switches = [\"s1\", \"s2\", \"s3\", \"s4\"], \
+             link = {{ rate = \"1 Tbps\" }}, links = [{}, {}, \
+             {{ ends = [\"s1\", \"s2\"], rate = \"100 Gbps\" }}, {{ ends = [\"s2\", \"s4\"], rate = \"100 Gbps\" }}, \
+             {{ ends = [\"s1\", \"s3\"], rate = \"300 Gbps\" }}, {{ ends = [\"s3\", \"s4\"], rate = \"300 Gbps\" }}] }}\n\
+             routing = {{ {routing} }}\nworkload = {{ kind = \"permutation\", size = \"1 KB\" }}\n",
+            names("a"),
+            names("b"),
+            links("a", "s1"),
+            links("b", "s4")
+        )
+    };
+    let wcmp = "index = \"threshold\", weights = \"capacity\"";
+    for demand in [None, Some(Demand::Permutation)] {
+        for (routing, part) in [
+            ("", 0.5),
+            (wcmp, 0.75),
+            ("hash = \"crc32\"", 0.5),
+            ("hash = \"crc32\", hash_fields = \"addresses\"", 0.5),
+        ] {
+            let results = run(&text(routing), FlowOptions { demand, ..PLAIN });
+            let [slow, fast] = ["s2", "s3"].map(|to| flows_over(&results, "s1", to) as f64);
+            // About 150 flows: three standard errors are 0.12.
+            assert!((fast / (slow + fast) - part).abs() < 0.12, "{demand:?} {routing}: {slow} {fast}");
+            let warnings = results.summary.warnings.join("\n");
+            assert!(!warnings.contains("routing"), "{warnings}");
+        }
+    }
+    let paths = |routing| {
+        flows_over(
+            &run(&text(routing), FlowOptions { demand: Some(Demand::Permutation), ..PLAIN }),
+            "s1",
+            "s2",
+        )
+    };
+    assert_ne!(
+        paths("hash = \"crc32\""),
+        paths("hash = \"crc32\", hash_seeds = \"same\", hash_fields = \"addresses\"")
+    );
+}
+
 #[test]
 fn the_choice_by_demand_takes_the_vlans_of_the_demand() {
     let text = |rates: [u32; 3]| {
