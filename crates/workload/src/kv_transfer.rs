@@ -1,8 +1,8 @@
 //! Inference with prefill and decode on different GPUs: the KV cache of each prompt goes from those that computed it to
 //! those that decode.
 //!
-//! An instance is `tp` GPUs, each a host. A request takes the prefill instance that is free first, and waits for it; decode
-//! instances take turns. GPU k of the one sends its share to GPU k of the other, on a connection that they keep: a WRITE on
+//! An instance is `tp` GPUs, each a host. A request takes the prefill instance that is free first, and waits for it; its decode
+//! instance is drawn, since instances in turns would pair with those of prefill in step. GPU k of the one sends its share to GPU k of the other, on a connection that they keep: a WRITE on
 //! queue pairs; over TCP the receiver answers. The times of prefill depend on nothing in the network. Not modelled: decoding,
 //! batches of several prompts, and memory that is full.
 
@@ -251,6 +251,8 @@ struct KvTransfer {
     arrivals: Arrivals,
     /// When each prefill instance is free.
     free: Vec<Time>,
+    /// Draws instances of decode.
+    draws: Rng,
     /// Number of planned requests.
     requests: u32,
     planned: BinaryHeap<Reverse<Planned>>,
@@ -300,6 +302,7 @@ impl KvTransfer {
         };
         let mut workload = KvTransfer {
             free: vec![Time::ZERO; prefill.len() / spec.tp as usize],
+            draws: maker.stream("decode", 0),
             spec: spec.clone(),
             prefill,
             decode,
@@ -337,7 +340,8 @@ impl KvTransfer {
         let instance = (0..self.free.len()).min_by_key(|instance| self.free[*instance]).expect("there is one");
         let prefill = self.spec.prefill_time(bytes);
         self.free[instance] = begin.saturating_add(prefill);
-        let other = self.requests % (self.decode.len() as u32 / self.spec.tp);
+        let among = self.decode.len() as u64 / u64::from(self.spec.tp);
+        let other = self.draws.uniform_below(among) as u32;
         let (instances, number) = ([instance as u32, other], self.requests);
         let planned = Planned { due: begin, number, layer: 0, begin, prefill, instances, bytes, query: 0 };
         self.planned.push(Reverse(Planned { due: self.due(&planned, 0), ..planned }));
@@ -549,6 +553,23 @@ mod tests {
         let [query] = workload.take_completed_queries()[..] else { panic!("one query") };
         assert_eq!((query.start, query.finish), (at(us(40)), Some(at(us(44)))));
         assert_eq!((query.fan_in, query.response), (2, 20_000));
+    }
+
+    /// In turns, the fifth request would pair the instances of the first again, and no receiver would have two senders.
+    #[test]
+    fn instances_of_decode_are_drawn_evenly() {
+        let sizes = SizesSpec::Fixed(Fixed { size: Bytes(4000) });
+        let poisson = PoissonRequests { per_second: 1e4, sizes, start: us(0), stop: Span::from_ms(200) };
+        let requests = RequestsOfKv::PoissonRequests(poisson);
+        let spec = KvTransferSpec { requests, prefill: None, tp: 1, prefill_rate: None, ..spec(&[]) };
+        let all = drain(&mut *make(WorkloadKind::KvTransfer(spec), &racks(1, 8)));
+        let mut pairs: BTreeMap<[NodeId; 2], f64> = BTreeMap::new();
+        for flow in &all {
+            *pairs.entry([flow.source, flow.destination]).or_default() += 1.0;
+        }
+        assert_eq!(pairs.len(), 16);
+        let mean = all.len() as f64 / 16.0;
+        assert!(pairs.values().all(|count| (count - mean).abs() < 5.0 * mean.sqrt()), "{pairs:?}");
     }
 
     #[test]
