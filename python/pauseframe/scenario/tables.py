@@ -720,8 +720,8 @@ class Hotspot(WorkloadKeys):
     receiver: str | None = None
     """Name of the receiver (default: the first host)"""
     load: float | None = None
-    """Load of all senders together before and after the burst, relative to the receiver's links (above 0 to 1); default
-    0.5.
+    """Load of all senders together before and after the burst, relative to the receiver's links (above 0 to 1);
+    default 0.5.
     """
     message: str | None = None
     """Bytes that an application writes at a time, before and after the burst (1 B to 1000 TB); default "15 KB"."""
