@@ -514,7 +514,7 @@ impl<'a, 'd> Table<'a, 'd> {
     /// What to set in place of a key below one that is no table.
     fn beside(&self, item: &Item) -> Option<String> {
         let Value::Table(pairs) = &item.value else { return None };
-        if item.place != Place::Set {
+        if item.place != Place::Set || self.path.is_empty() {
             return None;
         }
         let (key, _) = pairs.first()?;

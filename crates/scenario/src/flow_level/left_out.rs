@@ -81,8 +81,8 @@ const OBEYED_BY_DEMANDS: [&str; 6] =
     ["name", "seed", "plugins", "topology", "host.port_choice", "host.hash_policy"];
 /// Of the keys of workloads, those of connections and of servers.
 const OF_CONNECTIONS: [&str; 3] = ["persistent", "reply_delay", "reply_law"];
-/// Of the keys of `[routing]`, those of failures, queues and peer links; workloads and demands obey the others.
-const IDLE_ROUTING: [&str; 3] = ["routing.convergence", "routing.mlag", "routing.tunnel_remap"];
+/// Of the keys of `[routing]`, those of failures and peer links; workloads and demands obey the others.
+const IDLE_ROUTING: [&str; 2] = ["routing.convergence", "routing.mlag"];
 
 /// A warning about keys that a person has written and that have no effect at flow level. A static demand also ignores the workloads.
 pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
