@@ -340,7 +340,7 @@ pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String
         item = step(item, segment, new.place).map_err(|message| {
             let above = &segments[..depth.saturating_sub(1)];
             let beside = [above, &segments[depth..]].concat().join(".");
-            let hint = if is_value {
+            let hint = if is_value && depth > 1 {
                 format!("did you mean {beside}, which stands beside it?")
             } else {
                 String::new()
