@@ -8,6 +8,22 @@ use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Span};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+/// Which of the paths between two ports counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pick {
+    Fastest,
+    Slowest,
+}
+
+impl Pick {
+    fn of<T: Ord>(self, times: impl Iterator<Item = T>) -> Option<T> {
+        match self {
+            Pick::Fastest => times.min(),
+            Pick::Slowest => times.max(),
+        }
+    }
+}
+
 /// Ports of hosts that are alike: at one switch, by links of one kind. Two stand for all.
 struct Alike {
     channels: [Channel; 2],
@@ -15,8 +31,8 @@ struct Alike {
 }
 
 impl IdealFctCalculator {
-    /// The longest round-trip time of a full segment and its ACK between two hosts of the idle network, over all of their ports and all paths that
-    /// packets take; `None` with fewer than two hosts.
+    /// The longest round-trip time of a full segment and its ACK between two hosts of the idle network, over all of their ports: by the slowest path
+    /// that a flow can take, or by the fastest one if each packet takes another path. `None` with fewer than two hosts.
     pub fn longest_base_rtt(&self, transport: u16) -> Option<Span> {
         let groups = self.ports_alike();
         let is_plain = groups.iter().all(|group| group.channels == groups[0].channels);
@@ -28,10 +44,19 @@ impl IdealFctCalculator {
         let train = self.packet_train(&spec, mss);
         let ack = [(1, self.wire_size(&spec, &Segment::default()))];
         let largest = train.iter().map(|(_, size)| *size).max().unwrap_or_default();
-        let [there, back] = [largest, ack[0].1].map(|bytes| self.slowest_times(&groups, bytes));
+        let pairs = self.settings.transports[usize::from(transport)].rdma();
+        let pick = if self.spread || pairs.is_some_and(|pairs| pairs.pair.unordered) {
+            Pick::Fastest
+        } else {
+            Pick::Slowest
+        };
+        let [there, back] = [largest, ack[0].1].map(|bytes| self.times_of_pairs(&groups, bytes, pick));
         let sum = |[a, b]: [usize; 2]| Some(there.get(&[a, b])?.saturating_add(*back.get(&[b, a])?));
         let pairs = self.pairs(&groups).filter_map(|(places, pair)| Some((sum(places)?, Reverse(pair))));
         let (_, Reverse((from, to))) = pairs.max()?;
+        if pick == Pick::Fastest {
+            return Some(self.base_rtt(from, to, transport));
+        }
         let time = |from, to, bytes, train: &[(u64, u32)]| {
             let hops = self.hops_along(&self.slowest_path(from, to, bytes)?, to);
             Some(self.one_way_time(&IdealPath { hops, one_path: true, cut: None }, train))
@@ -87,21 +112,21 @@ impl IdealFctCalculator {
         reached.max_by_key(|(distance, pair)| (*distance, Reverse(*pair))).map(|(_, pair)| pair)
     }
 
-    /// By pair of groups: the longest time of a packet of so many bytes, over the paths that its hosts and switches can choose.
-    fn slowest_times(&self, groups: &[Alike], bytes: u32) -> BTreeMap<[usize; 2], Span> {
+    /// By pair of groups: the time of a packet of so many bytes on one of the paths that its hosts and switches can choose.
+    fn times_of_pairs(&self, groups: &[Alike], bytes: u32, pick: Pick) -> BTreeMap<[usize; 2], Span> {
         let mut by_destination: BTreeMap<NodeId, Vec<([usize; 2], NodeId)>> = BTreeMap::new();
         for (places, (from, to)) in self.pairs(groups) {
             by_destination.entry(to).or_default().push((places, from));
         }
         let mut times = BTreeMap::new();
         for (to, sources) in by_destination {
-            let mut slowest = BTreeMap::new();
+            let mut known = BTreeMap::new();
             for (places, from) in sources {
                 let time = match &self.settings.vlans {
                     Some(vlans) => {
-                        vlans.candidate_paths(from, to).map(|path| self.time_along(&path, bytes)).max()
+                        pick.of(vlans.candidate_paths(from, to).map(|path| self.time_along(&path, bytes)))
                     }
-                    None => self.slowest_from(from, to, bytes, &mut slowest),
+                    None => self.time_from(from, to, (bytes, pick), &mut known),
                 };
                 times.extend(time.map(|time| (places, time)));
             }
@@ -114,12 +139,12 @@ impl IdealFctCalculator {
         if let Some(vlans) = &self.settings.vlans {
             return vlans.candidate_paths(from, to).max_by_key(|path| self.time_along(path, bytes));
         }
-        let mut slowest = BTreeMap::new();
-        self.slowest_from(from, to, bytes, &mut slowest)?;
+        let mut known = BTreeMap::new();
+        self.time_from(from, to, (bytes, Pick::Slowest), &mut known)?;
         let mut path = Vec::new();
         let mut node = from;
         while node != to {
-            let (_, port) = slowest[&node];
+            let (_, port) = known[&node];
             path.push(port);
             node = self.topology.peer(port);
         }
@@ -135,27 +160,27 @@ impl IdealFctCalculator {
         channel.rate.serialise(Bytes(u64::from(bytes))).saturating_add(channel.delay)
     }
 
-    /// The longest time from a node; `None` if no path leads on. `slowest` has the times of nodes that are known, and their next hops.
-    fn slowest_from(
+    /// The time from a node; `None` if no path leads on. `known` has the times of nodes that are known, and their next hops.
+    fn time_from(
         &self,
         node: NodeId,
         to: NodeId,
-        bytes: u32,
-        slowest: &mut BTreeMap<NodeId, (Span, PortId)>,
+        (bytes, pick): (u32, Pick),
+        known: &mut BTreeMap<NodeId, (Span, PortId)>,
     ) -> Option<Span> {
         if node == to {
             return Some(Span::ZERO);
         }
-        if let Some((known, _)) = slowest.get(&node) {
-            return Some(*known);
+        if let Some((time, _)) = known.get(&node) {
+            return Some(*time);
         }
         let ports: Vec<PortId> = self.routes.ports(node, to).to_vec();
         let onward = ports.into_iter().filter_map(|port| {
-            let rest = self.slowest_from(self.topology.peer(port), to, bytes, slowest)?;
+            let rest = self.time_from(self.topology.peer(port), to, (bytes, pick), known)?;
             Some((self.time_of_link(port, bytes).saturating_add(rest), port))
         });
-        let found = onward.max()?;
-        slowest.insert(node, found);
+        let found = pick.of(onward)?;
+        known.insert(node, found);
         Some(found.0)
     }
 }
