@@ -111,10 +111,9 @@ def test_siblings_are_found(tmp_path, kind):
 
 @pytest.mark.night
 def test_each_kind_is_found_in_five_fabrics(tmp_path):
-    """At least 95 % of 320 faults; a row of a plan that leads a frame on a longer way is seen by --design alone."""
+    """At least 95 % of the faults; a row of a plan that leads a frame on a longer way is seen by --design alone."""
     fabrics = {name: made(name, tmp_path) for name in FABRICS}
     missed, tried = missed_of(fabrics, list(KINDS), EACH)
     sys.stdout.write(f"seed {SEED}: {sum(tried.values())} faults of {len(KINDS)} kinds, missed: {missed}\n")
     assert set(tried.values()) == {EACH}, tried
-    assert len(KINDS) == 64
     assert len(missed) <= 0.05 * sum(tried.values()), missed
