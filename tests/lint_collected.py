@@ -83,6 +83,7 @@ def _routes(host: Host):
         metrics |= {"quickack": 1 if route.quickack else None}
         own = {key: value for key, value in metrics.items() if value is not None} | ({"ecn": None} if route.ecn else {})
         row = {"dst": route.destination, "dev": route.interface, "prefsrc": route.source, "metrics": [own]}
+        row |= {"gateway": route.gateway} if route.gateway else {}
         yield row | ({"table": str(route.table)} if route.table else {})
 
 

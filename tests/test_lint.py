@@ -206,8 +206,8 @@ def test_files_of_one_folder_are_one_device(tmp_path):
 
 
 def test_unknown_tables_are_said(tmp_path):
-    reading = read_fabric([save(tmp_path, "sw.json", {"PORT": PORTS, "BGP_NEIGHBOR": {}, "NTP": {}})])
-    assert any("BGP_NEIGHBOR, NTP" in note for note in reading.fabric.notes)
+    reading = read_fabric([save(tmp_path, "sw.json", {"PORT": PORTS, "FEATURE": {}, "NTP": {}})])
+    assert any("FEATURE, NTP" in note for note in reading.fabric.notes)
 
 
 @pytest.mark.parametrize("form", ["json0", "json"])

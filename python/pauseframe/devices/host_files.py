@@ -210,6 +210,7 @@ def _route(host: Host, words: list[str]) -> None:
                 _after(words, "features") == "ecn",
                 whole_number(_after(words, "table")),
                 _after(words, "src") or "",
+                _after(words, "via") or "",
             )
         )
 
@@ -241,6 +242,7 @@ def _mlnx_qos(host: Host, words: list[str]) -> None:
     if (name := _after(words, "-i")) is None:
         return
     nic, options = host.nics.setdefault(name, Nic(name)), {"--tsa": "tc-tsa", "--tcbw": "tc-bw", "--prio_tc": "prio-tc"}
+    nic.trust = {"dscp": "dscp", "pcp": "pcp"}.get(_after(words, "--trust") or "", nic.trust)
     pfc = (_after(words, "--pfc") or "").split(",")
     if len(pfc) == len(PRIORITIES):
         nic.pfc = frozenset(n for n in PRIORITIES if pfc[n] == "1")

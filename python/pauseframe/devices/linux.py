@@ -271,6 +271,7 @@ def _add_routes(host: Host, path: Path) -> None:
                 ecn="ecn" in metrics,
                 table=whole_number(as_text(row.get("table"))),
                 source=as_text(row.get("prefsrc")),
+                gateway=as_text(row.get("gateway")),
             )
         )
 
@@ -344,6 +345,7 @@ def _network(host: Host, kinds: dict[str, HostVlan], sections: list[tuple[str, l
                     values.get("QuickAck") == "yes",
                     table=whole_number(values.get("Table")),
                     source=values.get("PreferredSource", ""),
+                    gateway=values.get("Gateway", ""),
                 )
             )
 

@@ -14,6 +14,7 @@ from pauseframe.devices.bundles import Bond, Channel, Hashing, Mclag, MuxCable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pauseframe.devices.bgp import Bgp
     from pauseframe.devices.statements import Statements
 
 PRIORITIES = range(8)
@@ -286,6 +287,10 @@ class Switch:
     trimming: Trimming | None = None
     neighbours: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Neighbours by local port, as (device, port), from this device's files."""
+    addresses: dict[str, list[str]] = field(default_factory=dict)
+    """Addresses with prefix lengths of each interface of the default VRF, as its files write them."""
+    bgp: Bgp | None = None
+    """BGP of the default VRF; None if no file of the switch configures it."""
     watchdog_poll: int | None = None
     lossless_mtu: int | None = None
     small_packets: int | None = None
@@ -356,6 +361,8 @@ class HostRoute:
     """Number of the routing table; None: the main one."""
     source: str = ""
     """Address of packets that take the route, or empty."""
+    gateway: str = ""
+    """Address of the next hop, or empty for a destination on the link."""
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pauseframe.devices import bgp
 from pauseframe.devices.bundles import Channel, Hashing, Mclag, MuxCable, seed_of_role
 from pauseframe.devices.files import Json, as_list, as_rows, as_text, number_in, whole_number
 from pauseframe.devices.model import (
@@ -60,6 +61,7 @@ def switch_of(db: ConfigDb, name: str) -> Switch:
     _read_vlans(db, switch)
     switch.role = meta.get("type", "")
     _read_pairs(db, switch)
+    switch.addresses, switch.bgp = bgp.addresses_of(db), bgp.bgp_of(db)
     for key, row in db.rows("DEVICE_NEIGHBOR").items():
         if row.get("name") and row.get("port"):
             switch.neighbours[row.get("local_port") or key] = (row["name"], row["port"])

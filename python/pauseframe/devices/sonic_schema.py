@@ -6,7 +6,7 @@ tables are kept but not checked; `pauseframe lint --yang DIR` checks all of them
 
 from __future__ import annotations
 
-from pauseframe.devices import sonic_multihoming
+from pauseframe.devices import sonic_multihoming, sonic_routing
 from pauseframe.devices.model import QOS_MAPS
 from pauseframe.devices.sonic_fields import (
     ABLE,
@@ -290,6 +290,7 @@ TABLES: dict[str, Table] = {
         },
     ),
     **sonic_multihoming.TABLES,
+    **sonic_routing.TABLES,
     "PEER_SWITCH": Table(((key("peer_switch", short(63)),),), fields(address_ipv4=address(4))),
     "VXLAN_TUNNEL": Table(((key("name"),),), fields(src_ip=address(None), dst_ip=address(None)), open=True),
     "VXLAN_TUNNEL_MAP": Table(

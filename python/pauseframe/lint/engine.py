@@ -31,6 +31,8 @@ _MODULES = (
     "watchdog",
     "ends",
     "routes",
+    "addresses",
+    "sessions",
     "hosts",
     "channels",
     "pairs",

@@ -217,7 +217,7 @@ def facts_of(host: Host) -> Facts:
     for route in host.routes:
         values = {"congctl": route.congctl, "rto_min": route.rto_min_ms, "initcwnd": route.initcwnd}
         values |= {"quickack": "1" if route.quickack else None, "features": "ecn" if route.ecn else None}
-        values["src"] = route.source or None
+        values |= {"src": route.source or None, "via": route.gateway or None}
         key = f"{route.destination} {route.interface}" + (f" table {route.table}" if route.table else "")
         found |= {("route", key, name): str(value) for name, value in values.items() if value is not None}
     found |= {("card", name, "register"): str(value) for name, value in host.registers.items()}
@@ -235,6 +235,8 @@ def _of_nic(nic: Nic) -> Iterator[tuple[tuple[str, str, str], str]]:
         yield ("dcb", nic.name, "prio-pfc"), ",".join(map(str, sorted(nic.pfc)))
     if nic.dscp_to_priority:
         yield ("dcb", nic.name, "dscp-prio"), _listed(nic.dscp_to_priority)
+    if nic.trust is not None and (nic.ets or nic.dscp_to_priority):
+        yield ("dcb", nic.name, "trust"), nic.trust
     yield from ((("dcb", nic.name, name), value) for name, value in nic.ets.items())
     yield from ((("offload", nic.name, name), "on" if on else "off") for name, on in nic.offloads.items())
     yield from ((("address", f"{address} {nic.name}", "of the NIC"), "set") for address in nic.addresses)

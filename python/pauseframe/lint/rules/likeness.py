@@ -95,7 +95,7 @@ def _among_hosts(reading: Reading) -> Iterator[Finding]:
     for host in reading.fabric.hosts.values():
         values: dict[tuple[str, str], list[str]] = defaultdict(list)
         for (table, key, field), value in facts_of(host).items():
-            if table in _OF_HOSTS and field != "src":
+            if table in _OF_HOSTS and field not in {"src", "via"}:
                 values[table, key if table in _BY_KEY else field].append(value)
         if next(differing_forms(host), None) is not None:
             continue

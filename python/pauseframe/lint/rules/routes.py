@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from ipaddress import ip_interface
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import End, Fabric, Link, Place
+from pauseframe.devices.model import End, Fabric, Place
 from pauseframe.devices.sonic import FLOODS
 from pauseframe.lint.circle import circle
 from pauseframe.lint.finding import BRIDGES, SWITCHES, Finding, PatchOperation, Severity, rule
@@ -16,7 +14,6 @@ from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from ipaddress import IPv4Interface, IPv6Interface
 
     from pauseframe.devices.read import Reading
     from pauseframe.types import CycleArc
@@ -314,71 +311,6 @@ def check_static_rows(reading: Reading) -> Iterator[Finding]:
                     f"{has[0]} in the table FDB, {has[1]} in the file for swssconfig",
                     "the rows of one plan in both, or one of the files only",
                 )
-
-
-@rule("PF064", "address-conflict", "RFC 5227; SONiC: INTERFACE, PORTCHANNEL_INTERFACE, LOOPBACK_INTERFACE")
-def check_addresses(reading: Reading) -> Iterator[Finding]:
-    """Two devices have the same IP address or MAC address, or the two ends of a routed link have different subnets.
-
-    Routing sessions over the link do not come up, or come up with the wrong device.
-
-    No incident is known.
-    """
-    owner: dict[str, tuple[str, str]] = {}
-    by_port: dict[End, list[IPv4Interface | IPv6Interface]] = defaultdict(list)
-    for device, database in reading.databases.items():
-        for table in ("INTERFACE", "PORTCHANNEL_INTERFACE", "LOOPBACK_INTERFACE", "VLAN_INTERFACE"):
-            for key in database.rows(table):
-                name, _, text = key.partition("|")
-                address = _address(text)
-                if address is None:
-                    continue
-                first = owner.setdefault(str(address.ip), (device, name))
-                # Anycast gateways and the two leaves of a dual-homed rack share the address of a VLAN.
-                if first != (device, name) and table != "VLAN_INTERFACE" and not address.ip.is_link_local:
-                    message = f"{address.ip} is also the address of {shown(':'.join(first))}"
-                    yield Finding(Place(device, table, key), message, "its address")
-                by_port[End(device, name)].append(address)
-    for link in reading.fabric.links:
-        yield from _subnets(reading.fabric, link, by_port)
-    yield from _same_mac(reading)
-
-
-def _subnets(fabric: Fabric, link: Link, by_port: dict[End, list[IPv4Interface | IPv6Interface]]) -> Iterator[Finding]:
-    ends = [_routed_end(fabric, end) for end in (link.a, link.b)]
-    for version in (4, 6):
-        here, there = ([a for a in by_port.get(end, ()) if a.version == version] for end in ends)
-        if here and there and not {a.network for a in here} & {a.network for a in there}:
-            table = "PORTCHANNEL_INTERFACE" if ends[0].port.startswith("PortChannel") else "INTERFACE"
-            yield Finding(
-                Place(ends[0].device, table, f"{ends[0].port}|{here[0]}"),
-                f"{here[0]} here, {there[0]} at {shown(str(ends[1]))}: not one subnet",
-                "addresses of one subnet at both ends",
-                Place(ends[1].device, table, f"{ends[1].port}|{there[0]}"),
-            )
-
-
-def _routed_end(fabric: Fabric, end: End) -> End:
-    """The port channel of a member port, because the channel has the addresses."""
-    switch = fabric.switches.get(end.device)
-    channel = switch.channel_of(end.port) if switch else None
-    return End(end.device, channel.name) if channel else end
-
-
-def _same_mac(reading: Reading) -> Iterator[Finding]:
-    owner: dict[str, str] = {}
-    for device, database in reading.databases.items():
-        mac = database.rows("DEVICE_METADATA").get("localhost", {}).get("mac", "").lower()
-        if mac and owner.setdefault(mac, device) != device:
-            place = Place(device, "DEVICE_METADATA", "localhost", "mac")
-            yield Finding(place, f"{shown(mac)} is also the MAC address of {shown(owner[mac])}", "the device's own")
-
-
-def _address(text: str) -> IPv4Interface | IPv6Interface | None:
-    try:
-        return ip_interface(text) if "/" in text else None
-    except ValueError:
-        return None
 
 
 def _example(forwarding: Forwarding, item: Any, vlan_of: dict[int, int]) -> str:
