@@ -165,6 +165,37 @@ class Mixed:
         return folder
 
 
+def routed(mixed: Mixed) -> Mixed:
+    """The fabric with addresses and eBGP between leaves and spines."""
+    for i, leaf in enumerate([*mixed.nvue, *mixed.eos]):
+        lines, neighbours = "", {}
+        for s in range(SPINES):
+            last, asn = 2 * (i * SPINES + s), 64900 + s
+            here, there = f"10.1.0.{last}", f"10.1.0.{last + 1}"
+            tables, port = mixed.spines[f"spine{s}"], f"Ethernet{4 * i}"
+            own = 65000 + i if leaf in mixed.nvue else 65098 + i
+            tables["DEVICE_METADATA"]["localhost"] |= {"bgp_asn": str(asn), "type": "SpineRouter"}
+            tables.setdefault("INTERFACE", {}).update({port: {}, f"{port}|{there}/31": {}})
+            tables["LOOPBACK_INTERFACE"] = {"Loopback0": {}, f"Loopback0|10.255.0.{s}/32": {}}
+            row = {"asn": str(own), "local_addr": there, "name": leaf, "holdtime": "9", "keepalive": "3"}
+            tables.setdefault("BGP_NEIGHBOR", {})[here] = row
+            if leaf in mixed.nvue:
+                mixed.set(leaf)["interface"][f"swp{s + 11}"]["ip"] = {"address": {f"{here}/31": {}}}
+                timers = {"hold": 9, "keepalive": 3}
+                neighbours[there] = {"type": "numbered", "remote-as": asn, "timers": timers}
+            else:
+                old = f"interface Ethernet{s + 11}\n"
+                mixed.replace(leaf, old, f"{old}   ip address {here}/31\n")
+                lines += f"   neighbor {there} peer group UP\n   neighbor {there} remote-as {asn}\n"
+        if leaf in mixed.nvue:
+            mixed.set(leaf)["vrf"] = {"default": {"router": {"bgp": {"neighbor": neighbours, "enable": "on"}}}}
+        else:
+            first = f"router bgp {65098 + i}\n"
+            group = "   neighbor UP peer group\n   neighbor UP timers 3 9\n   maximum-paths 64 ecmp 64\n"
+            mixed.replace(leaf, first, first + group + lines)
+    return mixed
+
+
 def _interface(name: str, *path: str, value: Any) -> Callable[[Mixed], None]:
     def fault(mixed: Mixed) -> None:
         node = mixed.set("cumulus0")["interface"][name]

@@ -149,7 +149,10 @@ FAULTS = {  # what was changed: the findings (code, severity, place)
         _set(LEAF, "BGP_GLOBALS", "default", local_asn="65000", load_balance_mp_relax="false"),
         [("PF068", "warning", f"{LEAF} BGP_GLOBALS default load_balance_mp_relax")],
     ),
-    "AS that is no number": (_set(LEAF, "BGP_NEIGHBOR", PEER, asn="AS65002"), [("PF001", "error", f"{OWN} asn")]),
+    "AS that is no number": (
+        _set(LEAF, "BGP_NEIGHBOR", PEER, asn="AS65002"),
+        [("PF001", "error", f"{OWN} asn"), ("PF066", "error", f"{OWN} asn")],
+    ),
     "field misspelt": (_set(LEAF, "BGP_NEIGHBOR", PEER, hold_time="10"), [("PF004", "warning", f"{OWN} hold_time")]),
     "route map that does not exist": (
         _set(LEAF, "BGP_NEIGHBOR_AF", f"default|{PEER}|ipv4_unicast", route_map_in="FROM_SPINE"),

@@ -5,7 +5,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from lint_vendors import FAULTS, MTU, Mixed
+from lint_vendors import FAULTS, MTU, Mixed, routed
 from pauseframe import run
 from pauseframe.devices import eos, nvue
 from pauseframe.devices.files import DeviceFileError
@@ -54,6 +54,79 @@ def test_a_fault_of_a_vendor_is_found_in_its_own_words(mixed, tmp_path, kind):
             assert locator.find(place, "").line, place
     assert fix(report).patches.keys() <= {"spine0", "spine1"}
     assert "".join(output.as_text(report))
+
+
+BGP = "vrf default router bgp"
+SESSIONS: dict[str, Any] = {  # the change of a leaf: what is found, with the line at which the place begins
+    "arista no as": (("   neighbor 10.1.0.9 remote-as 64900\n", ""),
+                     {"PF066 router bgp 65100 neighbor 10.1.0.9 remote-as"}),
+    "arista no session": (("   neighbor 10.1.0.9 peer group UP\n   neighbor 10.1.0.9 remote-as 64900\n", ""),
+                          {"PF066 router bgp 65100 neighbor 10.1.0.9"}),
+    "arista as": (("10.1.0.9 remote-as 64900", "10.1.0.9 remote-as 64.900"),
+                  {"PF066 router bgp 65100 neighbor 10.1.0.9 remote-as"}),
+    "arista own as": (("router bgp 65100", "router bgp 65111"), {"PF066 router bgp 65111"}),
+    "arista shut": (("   maximum-paths", "   neighbor 10.1.0.9 shutdown\n   maximum-paths"),
+                    {"PF066 router bgp 65100 neighbor 10.1.0.9 shutdown"}),
+    "arista one path": (("   maximum-paths 64 ecmp 64\n", ""), {"PF068 router bgp 65100 maximum-paths"}),
+    "arista relax": (("   maximum-paths", "   no bgp bestpath as-path multipath-relax\n   maximum-paths"),
+                     {"PF068 router bgp 65100 bgp bestpath as-path multipath-relax"}),
+    "arista timers": (("timers 3 9", "timers 60 180"),
+                      {f"PF069 router bgp 65100 neighbor 10.1.0.{n} timers" for n in (9, 11)}),
+    "arista bfd": (("   maximum-paths", "   neighbor 10.1.0.9 bfd\n   maximum-paths"), {"PF069 spine0"}),
+    "arista address": (("ip address 10.1.0.8/31", "ip address 10.1.0.28/31"),
+                       {"PF064 spine0", "PF067 router bgp 65100 neighbor 10.1.0.9"}),
+    "arista route map": (("   maximum-paths", "   neighbor UP route-map IN in\n   maximum-paths"),
+                         {"PF002 router bgp 65100 neighbor UP route-map IN in"}),
+    "arista profile": (("Ethernet1\n   mtu 9214\n   speed forced 25gfull\n   no switchport\n   service-profile ROCE",
+                        "Ethernet1\n   mtu 9214\n   speed forced 25gfull\n   no switchport\n   service-profile ROCEE"),
+                       {"PF002 interface Ethernet1 service-profile ROCEE"}),
+    "cumulus as": ((("neighbor", "10.1.0.1", "remote-as"), 64999), {f"PF066 {BGP} neighbor 10.1.0.1 remote-as"}),
+    "cumulus external": ((("neighbor", "10.1.0.1", "remote-as"), "external"), set()),
+    "cumulus internal": ((("neighbor", "10.1.0.1", "remote-as"), "internal"),
+                         {f"PF066 {BGP} neighbor 10.1.0.1 remote-as"}),
+    "cumulus shut": ((("neighbor", "10.1.0.1", "shutdown"), "on"), {f"PF066 {BGP} neighbor 10.1.0.1 shutdown"}),
+    "cumulus timers": ((("neighbor", "10.1.0.1", "timers"), {"hold": 180, "keepalive": 60}),
+                       {f"PF069 {BGP} neighbor 10.1.0.1 timers hold"}),
+    "cumulus one path": ((("address-family",), {"ipv4-unicast": {"multipaths": {"ebgp": 1}}}),
+                         {f"PF068 {BGP} address-family ipv4-unicast multipaths ebgp"}),
+    "cumulus relax": ((("path-selection",), {"multipath": {"aspath-ignore": "off"}}),
+                      {f"PF068 {BGP} path-selection multipath aspath-ignore"}),
+    "cumulus bfd": ((("neighbor", "10.1.0.1", "bfd"), {"enable": "on"}), {"PF069 spine0"}),
+    "cumulus route map": (
+        (("neighbor", "10.1.0.1", "address-family"), {"ipv4-unicast": {"policy": {"inbound": {"route-map": "IN"}}}}),
+        {f"PF002 {BGP} neighbor 10.1.0.1 address-family ipv4-unicast policy inbound route-map"}),
+    "cumulus group": ((("neighbor", "10.1.0.1"), {"type": "numbered", "peer-group": "up"}), set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SESSIONS)
+def test_a_fault_of_bgp_of_a_vendor(tmp_path, kind):
+    """Sessions of all vendors with SONiC are judged by the same rules, and the places are in the vendor's words."""
+    own = routed(Mixed())
+    change, wanted = SESSIONS[kind]
+    if kind.startswith("arista"):
+        own.replace("arista0", *change)
+    else:
+        node = own.set("cumulus0")["vrf"]["default"]["router"]["bgp"]
+        node["peer-group"] = {"up": {"remote-as": 64900, "timers": {"hold": 9}}}
+        path, value = change
+        for word in path[:-1]:
+            node = node.setdefault(word, {})
+        node[path[-1]] = value
+    report = judge(read_fabric([own.write(tmp_path)]))
+    found = {
+        f"{f.code} {'spine0' if f.place.device == 'spine0' else ' '.join(str(f.place).split()[1:])}"
+        for f in report.findings
+    }
+    assert found == wanted
+    locator = Locator(report.reading)
+    assert all(locator.find(f.place, "").line for f in report.findings if f.place.device != "spine0")
+
+
+def test_a_routed_mixed_fabric_is_clean(tmp_path):
+    report = judge(read_fabric([routed(Mixed()).write(tmp_path)]))
+    assert [f"{f.code} {f.place}: {f.message}" for f in report.findings] == []
+    assert not any("not read: router bgp" in note and "router-id" not in note for note in report.reading.fabric.notes)
 
 
 @pytest.mark.parametrize("metres", [None, 5])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pauseframe.devices import bgp_statements
 from pauseframe.devices.bundles import Channel
 from pauseframe.devices.files import number_in
 from pauseframe.devices.model import BufferProfile, Port, PortQos, Queue, Scheduler, Switch, Watchdog, Wred
@@ -71,6 +72,7 @@ WORDS: dict[tuple[str, str], Words] = {
     ("PORTCHANNEL", "fallback"): ("interface", "{}", "port-channel lacp fallback"),
     ("PORTCHANNEL", "min_links"): ("interface", "{}", "port-channel min-links"),
     ("PORTCHANNEL_MEMBER", ""): ("interface", "{n}", "channel-group"),
+    **bgp_statements.EOS_ADDRESSES,
 }  # fmt: skip
 
 
@@ -99,6 +101,7 @@ def read(text: str, source: str, name: str) -> Switch:
         elif section.startswith("interface Port-Channel"):
             _channel(found, switch, section)
     _read_buffers(found, switch)
+    bgp_statements.of_eos(found, switch)
     return switch
 
 
@@ -218,6 +221,8 @@ def _port(found: Statements, switch: Switch, section: str, watchdog: Watchdog) -
     port.fec = encoding or ("none" if found.has(section, "no error-correction encoding") else None)
     port.up = not found.has(section, "shutdown")
     profile = _one(found, "service-profile ", section)
+    if profile is not None and f"qos profile {profile}" not in found.names():
+        found.dangling[section, f"service-profile {profile}"] = f"qos profile {profile}"
     sections = [*([f"qos profile {profile}"] if profile else []), section]
     trust = next((word for one in reversed(sections) if (word := _one(found, "qos trust ", one))), None)
     # A routed port trusts DSCP, a switched one CoS, unless a statement says otherwise (EOS manual, QoS).

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from pauseframe.devices import bgp_statements
 from pauseframe.devices.bundles import Channel
 from pauseframe.devices.files import DeviceFileError, number_in, shown
 from pauseframe.devices.model import BufferProfile, Maps, Port, PortQos, Queue, Scheduler, Switch, Watchdog, Wred
@@ -74,6 +75,7 @@ WORDS: dict[tuple[str, str], Words] = {
     ("PORTCHANNEL", "fast_rate"): ("interface", "{}", "bond lacp-rate"),
     ("PORTCHANNEL", "fallback"): ("interface", "{}", "bond lacp-bypass"),
     ("PORTCHANNEL_MEMBER", ""): ("interface", "{}", "bond member {n}"),
+    **bgp_statements.NVUE_WORDS,
 }  # fmt: skip
 
 
@@ -107,6 +109,7 @@ def read(text: str, source: str, name: str) -> Switch | None:
                 switch.ports[own] = _port(found, switch, port, own, roce)
             elif found.names("interface", port, "bond"):
                 switch.channels[own] = _bond(found, port, own)
+    bgp_statements.of_nvue(found, switch, expanded)
     return switch
 
 
@@ -284,6 +287,9 @@ def _port(found: Statements, switch: Switch, key: str, name: str, roce: str) -> 
     found.get("interface", key, "type")
     profiles = {kind: found.get("interface", key, "qos", kind, "profile") or GLOBAL
                 for kind in ("mapping", "pfc", "congestion-control", "egress-scheduler")}  # fmt: skip
+    for kind, profile in profiles.items():
+        if profile not in {GLOBAL, *found.names("qos", kind)}:
+            found.dangling["interface", key, "qos", kind, "profile"] = f"qos {kind} {profile}"
     mapping = profiles["mapping"]
     port.qos = PortQos(
         _paused(found, profiles["pfc"], roce),

@@ -34,6 +34,8 @@ class Statements:
     """For the name of an interface, the key with several that has its statements."""
     refused: dict[Path, None] = field(default_factory=dict)
     """Statements whose value is not understood: they are named, and do not count as read."""
+    dangling: dict[Path, str] = field(default_factory=dict)
+    """Statements that name something, and the kind and name of it, which no statement defines."""
     remarks: list[str] = field(default_factory=list)
     """What was read and has no place in the device model."""
     _children: dict[Path, dict[str, None]] = field(default_factory=dict)

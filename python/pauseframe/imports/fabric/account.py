@@ -188,6 +188,8 @@ FATES: dict[str, dict[str, Fate]] = {
 """The fate of each field, by table. Other fields of known tables are not held; other tables are not read."""
 
 UNREAD = Fate("not held", "no statement that the import reads")
+ROUTING = ("router ", "vrf ")
+"""Begins of statements that `lint` reads and the import does not."""
 
 
 @dataclass
@@ -239,7 +241,8 @@ def rows_of(
                     count[key] += 1
     for statements in vendors.values():
         for kind, (taken, lines) in statements.kinds().items():
-            fates[kind] = Fate("mapped", "as SONiC's field of the same meaning") if taken else UNREAD
+            held = taken and not kind.startswith(ROUTING) and " ip address" not in kind
+            fates[kind] = Fate("mapped", "as SONiC's field of the same meaning") if held else UNREAD
             count[kind] += len(lines)
     states = ("used", "mapped", "not held")
     order = sorted(fates, key=lambda key: (states.index(fates[key].state), key))

@@ -11,7 +11,7 @@ from pauseframe.devices.model import Place
 from pauseframe.devices.sonic_fields import Check, Field, OneOf, Table
 from pauseframe.devices.sonic_models import OMITTED
 from pauseframe.devices.sonic_schema import TABLES
-from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.rules.constraints import YANG
 
 if TYPE_CHECKING:
@@ -137,15 +137,20 @@ def _needs_lanes(database: ConfigDb) -> bool:
     )
 
 
-@rule("PF002", "reference", YANG, "https://github.com/sonic-net/sonic-buildimage/issues/11901")
+@rule("PF002", "reference", YANG, "https://github.com/sonic-net/sonic-buildimage/issues/11901", devices=VENDORS)
 def check_references(reading: Reading) -> Iterator[Finding]:
     """A row names a port, profile, map or pool that does not exist.
 
     orchagent waits for the missing object for ever and only logs it; the setting of the row has no effect. In a
-    fragment of a CONFIG_DB (without PORT) only references to tables of the fragment are checked.
+    fragment of a CONFIG_DB (without PORT) only references to tables of the fragment are checked. Of Cumulus Linux and
+    EOS, the QoS profiles of interfaces and the route maps of BGP neighbours are checked.
 
     No incident is known.
     """
+    for switch in reading.fabric.switches.values():
+        for path, what in switch.statements.dangling.items() if switch.statements is not None else ():
+            kind, name, *rest = " ".join(path).split()
+            yield Finding(Place(switch.name, kind, name, " ".join(rest)), f"no statement defines {shown(what)}")
     for device, database, table, spec, key, row in _rows(reading):
         for name, limits, text in _parts(spec, key) or []:
             for item in text.split(",") if table in _LISTS_OF_PORTS else [text]:

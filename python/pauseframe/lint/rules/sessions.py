@@ -144,7 +144,7 @@ def _numbers(known: list[_Known]) -> Iterator[Finding]:
     for one in known:
         wanted = {"internal": _bgp(one.switch).asn, "external": None}.get(str(one.session.asn), one.session.asn)
         own = one.session.own_asn or _bgp(one.switch).asn
-        if one.asn is None or one.session.asn is None or own is None:
+        if one.asn is None or own is None:
             continue
         if one.asn == own if one.session.asn == "external" else one.asn != wanted:
             wrong[one.far.name].append(one)
@@ -152,24 +152,30 @@ def _numbers(known: list[_Known]) -> Iterator[Finding]:
             right.add(one.far.name)
     for name, sessions in wrong.items():
         agreed = {one.session.asn for one in sessions}
-        if name not in right and len({one.switch.name for one in sessions}) > 1 and len(agreed) == 1:
+        several = len({one.switch.name for one in sessions}) > 1 and isinstance(sessions[0].session.asn, int)
+        if name not in right and several and len(agreed) == 1:
             first, asn = sessions[0], str(agreed.pop())
             yield Finding(
                 Place(name, "DEVICE_METADATA", "localhost", "bgp_asn"),
                 f"AS {first.asn} here, {counted(len(sessions), 'session')} of its neighbours have {asn}",
-                f'"{asn}"' if asn.isdecimal() else "",
+                f'"{asn}"',
                 Place(first.switch.name, _TABLE, first.session.key, "asn"),
-                patch=(PatchOperation("DEVICE_METADATA", "localhost", "bgp_asn", asn),) if asn.isdecimal() else (),
+                patch=(PatchOperation("DEVICE_METADATA", "localhost", "bgp_asn", asn),),
             )
             continue
         for one in sessions:
             yield Finding(
                 Place(one.switch.name, _TABLE, one.session.key, "asn"),
-                f"AS {one.session.asn} here, {shown(name)} has AS {one.asn}",
+                f"{_said(one.session)} here, {shown(name)} has AS {one.asn}",
                 f'"{one.asn}"',
                 Place(name, "DEVICE_METADATA", "localhost", "bgp_asn"),
                 patch=(PatchOperation(_TABLE, one.session.key, "asn", str(one.asn)),),
             )
+
+
+def _said(session: Session) -> str:
+    kinds = {"internal": "the own AS", "external": "another AS than its own", "None": "no AS"}
+    return kinds.get(str(session.asn), f"AS {session.asn}")
 
 
 def _may_connect(one: _Known) -> bool:
@@ -269,10 +275,10 @@ def check_paths(reading: Reading) -> Iterator[Finding]:
     for one in _known(reading):
         if one.session.up and one.back is not None and one.back.up:
             near[one.switch.name][one.far.name].add(one.session.peer)
-    tier = levels([(link.a.device, link.b.device) for link in fabric.links], fabric.switches)
+    edge = _with_hosts(fabric)
     for name, mine in near.items():
         own = _bgp(fabric.switches[name])
-        ends = [theirs for far, theirs in near.items() if tier.get(far) == 0 and far != name and far not in mine]
+        ends = [theirs for far, theirs in near.items() if far in edge and far != name and far not in mine]
         between = max((mine.keys() & theirs.keys() for theirs in ends), key=len, default=set[str]())
         count = sum(len(mine[far]) for far in between)
         place = Place(name, "BGP_GLOBALS_AF", "default|ipv4_unicast", "max_ebgp_paths")
@@ -291,6 +297,15 @@ def check_paths(reading: Reading) -> Iterator[Finding]:
                 '"true"',
                 patch=(PatchOperation("BGP_GLOBALS", "default", "load_balance_mp_relax", "true"),),
             )
+
+
+def _with_hosts(fabric: Fabric) -> set[str]:
+    """The switches with hosts; where no file names hosts, those with a port that leads to no other switch."""
+    tier = levels([(link.a.device, link.b.device) for link in fabric.links], fabric.switches)
+    if found := {name for name, level in tier.items() if level == 0}:
+        return found
+    wired = {end for link in fabric.links for end in (link.a, link.b)}
+    return {s.name for s, port in fabric.ports() if port.up and port.speed and End(s.name, port.name) not in wired}
 
 
 @rule("PF069", "bgp-timers-differ", "RFC 4271 §4.2, §10; RFC 5882 §10", severity=Severity.warning, devices=VENDORS)
