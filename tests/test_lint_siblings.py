@@ -71,6 +71,10 @@ VALUES = [  # fabric, file, table, key, field, value (None deletes; without a fi
     ("dctcp", LEAF, "QUEUE", "Ethernet0|6", "", None, "PF090"),
     ("dctcp", LEAF, "BUFFER_PG", "Ethernet0|0", "", None, "PF090"),
     ("dctcp", UNDERLAY, "VLAN_MEMBER", "Vlan1000|Ethernet0", "tagging_mode", "tagged", "PF058"),
+    ("roce", LEAF, "SCHEDULER", "scheduler.w50", "pir", "125000000", "PF028"),
+    ("roce", LEAF, "QUEUE", "Ethernet16|3", "wred_profile", "PF_25000", "PF090"),
+    ("roce", LEAF, "PFC_WD", "Ethernet16", "action", "forward", "PF090"),
+    ("dctcp", LEAF, "PORT_QOS_MAP", "Ethernet16", "", None, "PF024"),
     ("dctcp", UNDERLAY, "VLAN_MEMBER", "Vlan1000|Ethernet0", "", None, "PF058"),
 ]
 
@@ -101,6 +105,7 @@ HARMLESS = [  # fabric, table, key, field, value, and why no rule may find the c
     ("roce", "SCHEDULER", "scheduler.w50", "weight", "25", "queues with one scheduler have equal shares"),
     ("roce", "WRED_PROFILE", "PF_25000", "red_drop_probability", "0", "nothing colours packets red"),
     ("roce", "WRED_PROFILE", "PF_25000", "green_max_threshold", "300000", "the steepness of marking is a choice"),
+    ("roce", "SCHEDULER", "scheduler.strict", "pir", "125000000", "CNPs may be limited, nobody is paused"),
     ("dctcp", "CABLE_LENGTH", "AZURE", "Ethernet0", "10m", "nothing is paused, and headroom alone needs lengths"),
 ]  # fmt: skip
 
@@ -152,6 +157,13 @@ def test_a_value_of_one_host_alone(fabrics, tmp_path, case):
     assert ("PF090", f"host0 {place}") in changed(path, path.read_text().replace(old, new), root)
 
 
+def test_trust_of_mlnx_qos_alone(fabrics):
+    """A host with NVIDIA's tools takes the other of the two lines of its script."""
+    path = fabrics / "roce" / "hosts" / "host0" / "setup.sh"
+    text = path.read_text().replace("--trust dscp", "--trust pcp")
+    assert changed(path, text, fabrics / "roce") == {("PF075", "host0 dcb eth1 trust")}
+
+
 def test_a_vlan_of_a_host_that_its_switch_lacks(fabrics, tmp_path):
     root = shutil.copytree(fabrics / "plan", tmp_path / "plan")
     for name in ("setup.sh", "netplan.yaml"):
@@ -174,6 +186,12 @@ DEVICES = [
     ("arista0/running-config", "   service-profile ROCE\n",
      "   service-profile ROCE\n   priority-flow-control pause watchdog port timer timeout 0.30 polling-interval auto "
      "recovery-time 0.60\n", "", "interface Ethernet1: polling-interval auto"),
+    ("arista0/running-config", "qos trust dscp", "qos trust cos", "PF053", ""),
+    ("cumulus0/startup.yaml", "trust: l3", "trust: l2", "PF053", ""),
+    ("arista0/running-config", "   uc-tx-queue 3\n", "   uc-tx-queue 3\n      shape rate 1000000 kbps\n", "PF028", ""),
+    ("arista0/running-config", "   uc-tx-queue 3\n", "   uc-tx-queue 3\n      shape rate 50 percent\n", "",
+     "shape rate 50 percent"),
+    ("arista0/running-config", "   uc-tx-queue 0\n", "   uc-tx-queue 0\n      shape rate 1000000 kbps\n", "", ""),
 ]  # fmt: skip
 
 

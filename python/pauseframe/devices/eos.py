@@ -291,10 +291,17 @@ def _queues(found: Statements, switch: Switch, port: Port, section: str) -> None
         strict, plain = (found.has(section, sub, text) for text in ("priority strict", "no priority"))
         percent = _value(found, _whole(1, 100), "bandwidth percent ", section, sub)
         found.has(section, sub, "random-detect ecn count")
-        if strict or percent or plain:
+        most = _value(found, _shape, "shape rate ", section, sub)
+        if strict or percent or plain or most:
             kind = "STRICT" if strict else "DWRR"
-            switch.schedulers[name] = Scheduler(name, kind, percent or 1)
+            switch.schedulers[name] = Scheduler(name, kind, percent or 1, most)
             queue.scheduler = name
+
+
+def _shape(text: str) -> int | None:
+    """Bytes per second of a rate in kbps, the only unit in which a rate is not a share or a number of packets."""
+    match = re.fullmatch(r"(\d{1,10})(?: kbps)?", text)
+    return int(match[1]) * 125 if match else None
 
 
 def _threshold(number: str, unit: str, port: Port) -> int | None:

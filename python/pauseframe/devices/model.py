@@ -115,6 +115,8 @@ class Scheduler:
     name: str
     kind: str = "WRR"
     weight: int = 1
+    most: int | None = None
+    """Maximum rate in bytes per second; None: that of the port."""
 
 
 @dataclass(slots=True)

@@ -117,7 +117,8 @@ def _read_buffers(db: ConfigDb, switch: Switch) -> None:
             colours,
         )
     for key, row in db.rows("SCHEDULER").items():
-        switch.schedulers[key] = Scheduler(key, row.get("type", "WRR"), whole_number(row.get("weight")) or 1)
+        most = number_in(row.get("pir"), 1, _LARGEST) if row.get("meter_type") != "packets" else None
+        switch.schedulers[key] = Scheduler(key, row.get("type", "WRR"), whole_number(row.get("weight")) or 1, most)
 
 
 def _read_maps(db: ConfigDb, switch: Switch) -> None:

@@ -255,10 +255,13 @@ def _paused_alike(link: Link, ports: tuple[Port, Port], usual: frozenset[int]) -
 def check_maps(reading: Reading) -> Iterator[Finding]:
     """A code point is lossless at one end of a link and lossy at the other.
 
-    Packets keep their DSCP and 802.1p priority from switch to switch; each switch looks them up in its own maps.
+    Packets keep their DSCP and 802.1p priority from switch to switch; each switch looks them up in its own maps. Or one
+    end has lossless traffic by DSCP and the other by 802.1p alone: packets without a tag, as on every routed link, have
+    no priority there.
 
     No incident is known. PF021 is the same case between a host and its switch.
     """
+    yield from _other_trust(reading)
     pairs = [pair for pair in _looked_up(reading) if pair.ends[0].lossless != pair.ends[1].lossless]
     maps = {(pair.kind, end.switch.name, end.name): end.lossless for pair in _looked_up(reading) for end in pair.ends}
     usual = {kind: Counter(of for (other, *_), of in maps.items() if other == kind) for kind in QOS_MAPS}
@@ -282,6 +285,29 @@ def check_maps(reading: Reading) -> Iterator[Finding]:
             Place(other.switch.name, QOS_MAPS[kind], other.name, str(code)),
             patch=tuple(_as_most_map(reading, kind, (odd.switch, odd.name), (other.switch, other.name), differing)),
         )
+
+
+def _other_trust(reading: Reading) -> Iterator[Finding]:
+    """Links with lossless traffic by DSCP at one end, and by 802.1p alone at the other."""
+    for link, one, a, two, b in _both(reading):
+        tagged = any(vlan.members.get(p.name) == "tagged" for s, p in ((one, a), (two, b)) for vlan in s.vlans.values())
+        for (end, switch, port), (far, other, there) in (
+            ((link.a, one, a), (link.b, two, b)),
+            ((link.b, two, b), (link.a, one, a)),
+        ):
+            if not port.lossless or port.lossless != there.lossless or port.qos.dscp_to_tc or tagged:
+                continue
+            own, theirs = (
+                lossless_code_points(switch, port, "dot1p_to_tc"),
+                lossless_code_points(other, there, "dscp_to_tc"),
+            )
+            if own and theirs:
+                yield Finding(
+                    Place(end.device, "PORT_QOS_MAP", port.qos.key or port.name),
+                    f"lossless by 802.1p alone, by DSCP at {shown(str(far))}: packets without a tag are lossy here",
+                    "trust of DSCP at both ends",
+                    Place(far.device, "PORT_QOS_MAP", there.qos.key or there.name),
+                )
 
 
 class _MapEnd(NamedTuple):

@@ -37,11 +37,15 @@ _NAMED = (
     "VLAN",
 )
 """Tables whose rows should agree between similar switches."""
+_FIXED = {"SCHEDULER", "WRED_PROFILE", "BUFFER_PROFILE", "BUFFER_POOL"}
+"""Tables in which a field that one row has alone changes what the row does."""
 _OF_HOSTS = {"sysctl", "route", "card", "link", "dcb", "offload", "nft", "bond", "rule"}
 """Values of hosts that have no addresses, by the tables of `facts_of`."""
 _BY_KEY = {"sysctl", "card"}
 """Those whose rows have a name; of others, the values of all rows are compared."""
 _OF_PORTS = ("PORT", "PORT_QOS_MAP", "PFC_WD", "QUEUE", "BUFFER_QUEUE", "BUFFER_PG")
+FEWEST_SWITCHES = 3
+"""Minimum number of switches with ports whose queues are compared in the whole fabric."""
 _ITS_OWN = {"lanes", "alias", "index", "description", "core_id", "core_port_id", "num_voq", "subport", "admin_status",
             "mac", "laser_freq", "tx_power", "dhcp_servers", "dhcpv6_servers"}  # fmt: skip
 """Fields in which ports or switches differ by design."""
@@ -55,12 +59,15 @@ def check_likeness(reading: Reading) -> Iterator[Finding]:
     Switches are similar if model, role and the speeds of their ports are equal; ports, if they are on one switch, have
     one speed and cable, and lead to the same kind of device; hosts, if they have as many ports, VLANs and routes. At
     least four similar devices or ports must exist, and exactly one of them must differ, or lack a row for a group or
-    queue that the others have. Of hosts, addresses and names are not compared.
+    queue that the others have. Of hosts, addresses and names are not compared. The profiles of
+    a queue are also compared among all ports of the fabric with one speed that lead to switches, or that do not, and
+    the times of the watchdog among all ports.
 
     No incident is known.
     """
     yield from _among_switches(reading)
     yield from _among_hosts(reading)
+    yield from _among_all_ports(reading)
     for name, database in reading.databases.items():
         switch = reading.fabric.switches[name]
         for ports in _kinds_of_ports(switch, reading).values():
@@ -76,7 +83,7 @@ def _among_switches(reading: Reading) -> Iterator[Finding]:
         switch = reading.fabric.switches[name]
         meta = database.rows("DEVICE_METADATA").get("localhost", {})
         speeds = tuple(sorted(Counter((p.speed, p.cable) for p in switch.ports.values()).items(), key=str))
-        if database.whole:
+        if database.whole and not database.case:
             kinds[switch.hwsku, meta.get("type"), switch.model, speeds].append(name)
     for names in kinds.values():
         for table in _NAMED if len(names) >= FEWEST else ():
@@ -85,7 +92,7 @@ def _among_switches(reading: Reading) -> Iterator[Finding]:
             }
             for key in sorted({key for of_one in rows.values() for key in of_one}):
                 of_key = {name: dict(of_one[key]) for name, of_one in rows.items() if key in of_one}
-                for name, field, value, usual in _odd(of_key):
+                for name, field, value, usual in _odd(of_key, added=table in _FIXED):
                     yield _finding(Place(name, table, key, field), value, usual, f"{len(of_key) - 1} switches like it")
 
 
@@ -110,9 +117,44 @@ def _among_hosts(reading: Reading) -> Iterator[Finding]:
             yield replace(odd, patch=())
 
 
-def _kinds_of_ports(switch: Switch, reading: Reading) -> dict[tuple[object, ...], list[Port]]:
+def _among_all_ports(reading: Reading) -> Iterator[Finding]:
+    """Ports of one switch that have another profile or time than the ports like them at all other switches."""
+    kinds: dict[object, dict[str, dict[Place, str]]] = defaultdict(lambda: defaultdict(dict))
+    for kind, place, value in _of_all_ports(reading):
+        kinds[kind][place.device][place] = value
+    for by_switch in kinds.values():
+        count = Counter(value for places in by_switch.values() for value in places.values())
+        usual, often = count.most_common(1)[0]
+        odd = [name for name, places in by_switch.items() if {*places.values()} != {usual}]
+        if len(by_switch) < FEWEST_SWITCHES or len(odd) != 1 or often < FEWEST - 1:
+            continue
+        switch = reading.fabric.switches[odd[0]]
+        for place, value in by_switch[switch.name].items():
+            if value != usual and (place.table == "PFC_WD" or usual in {*switch.wred, *switch.schedulers}):
+                yield _finding(place, value, usual, f"{often} ports like it")
+
+
+def _of_all_ports(reading: Reading) -> Iterator[tuple[object, Place, str]]:
+    """(kind of port and value, place, value): profiles of queues by speed and far end, and the watchdog."""
+    for name in reading.databases:
+        switch = reading.fabric.switches[name]
+        for (speed, _, to_switch, _), ports in _kinds_of_ports(switch, reading).items():
+            for port in ports if speed and to_switch is not None else ():
+                for number, queue in port.queues.items():
+                    for field, profile in (("wred_profile", queue.wred), ("scheduler", queue.scheduler)):
+                        place = Place(name, "QUEUE", f"{port.name}|{number}", field)
+                        if profile is not None:
+                            yield (speed, to_switch, number, field), place, profile
+                row = reading.rows(name, "PFC_WD").get(port.name, {})
+                for field in row.keys() & {"action", "detection_time", "restoration_time"}:
+                    yield field, Place(name, "PFC_WD", port.name, field), row[field]
+
+
+def _kinds_of_ports(
+    switch: Switch, reading: Reading
+) -> dict[tuple[int | None, float | None, bool | None, bool], list[Port]]:
     """Ports grouped by speed, cable length, and whether a switch is known at the other end."""
-    kinds: dict[tuple[object, ...], list[Port]] = defaultdict(list)
+    kinds: dict[tuple[int | None, float | None, bool | None, bool], list[Port]] = defaultdict(list)
     for port in switch.ports.values():
         far = switch.neighbours.get(port.name)
         to_switch = None if far is None else far[0] in reading.fabric.switches
@@ -150,14 +192,19 @@ def _without_row(place: Place, others: Mapping[str, tuple[str, Mapping[str, str]
     )
 
 
-def _odd(rows: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str | None, str | None]]:
-    """(device or port, field, its value, the others' value) of fields in which exactly one differs."""
+def _odd(
+    rows: Mapping[str, Mapping[str, str]], *, added: bool = False
+) -> Iterator[tuple[str, str, str | None, str | None]]:
+    """(device or port, field, its value, the others' value) of fields in which exactly one differs.
+
+    With `added` also a field that only one has.
+    """
     if len(rows) < FEWEST:
         return
     for field in sorted({field for row in rows.values() for field in row} - _ITS_OWN):
         values = Counter(row.get(field) for row in rows.values())
         usual, count = values.most_common(1)[0]
-        if count == len(rows) - MOST_ODD and usual is not None:
+        if count == len(rows) - MOST_ODD and (usual is not None or added):
             who = next(name for name, row in rows.items() if row.get(field) != usual)
             yield who, field, rows[who].get(field), usual
 

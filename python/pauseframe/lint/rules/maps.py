@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import PRIORITIES, QOS_MAPS, Place, Port, Switch
+from pauseframe.devices.model import PRIORITIES, QOS_MAPS, End, Place, Port, Switch
 from pauseframe.lint.finding import EVERY, VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import (
     best_effort_queues,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pauseframe.devices.model import Fabric
     from pauseframe.devices.read import Reading
 
+BYTES_PER_MBPS = 125_000
 _OF_CLASSES = ("tc_to_pg", "tc_to_queue", "pfc_to_queue", "pfc_to_pg")
 """Maps of classes and priorities, not of code points."""
 
@@ -92,10 +93,11 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
     Without its own maps a port uses the hardware's defaults: every DSCP in class 0, every class in group 0 or queue 0.
     Traffic that is lossless on other ports is then lossy when it arrives here. The same holds for a class that is
     missing in a map. Where as many ports of the switch have the map as lack it, those of the other switches decide. A
-    *warning* if the port pauses nothing, or if the missing class is lossy.
+    *warning* if the port pauses nothing, or if the missing class is lossy; also if a connected port has no row at all.
 
     No incident is known. PF021 has an incident of a wrong map.
     """
+    connected = {end for link in reading.fabric.links for end in (link.a, link.b)}
     for switch in reading.fabric.switches.values():
         ports = _with_maps(switch, pausing=True)
         for kind in QOS_MAPS:
@@ -104,6 +106,27 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
             yield from _unbound(reading.fabric, switch, kind, pausing=False)
         yield from _lacking_classes(switch, ports)
         yield from _without_queue(switch)
+        yield from _without_maps(reading, switch, connected)
+
+
+def _without_maps(reading: Reading, switch: Switch, connected: set[End]) -> Iterator[Finding]:
+    """Connected ports without a row, where most connected ports have one; those with pauses have findings of PF052."""
+    rows = reading.rows(switch.name, "PORT_QOS_MAP")
+    ports = [port for port in switch.ports.values() if port.up and End(switch.name, port.name) in connected]
+    lacking = [port for port in ports if not port.qos.key]
+    if not lacking or len(lacking) * 2 > len(ports) or switch.global_qos is not None or not switch.whole:
+        return
+    usual = Counter(tuple(sorted(rows[port.qos.key].items())) for port in ports if port.qos.key in rows)
+    row = usual.most_common(1)[0][0] if len(usual) == 1 else ()
+    for port in lacking:
+        yield Finding(
+            Place(switch.name, "PORT_QOS_MAP", port.name),
+            f"no row: every packet is in class 0, {counted(len(ports) - len(lacking), 'connected port')} of the switch "
+            f"{'have' if len(ports) - len(lacking) > 1 else 'has'} maps",
+            ", ".join(f'"{name}": "{shown(value)}"' for name, value in row),
+            severity=Severity.warning,
+            patch=tuple(PatchOperation("PORT_QOS_MAP", port.name, name, value) for name, value in row),
+        )
 
 
 def _with_maps(switch: Switch, *, pausing: bool) -> list[Port]:
@@ -456,4 +479,41 @@ def check_strict(reading: Reading) -> Iterator[Finding]:
                     "lossless traffic fills the link",
                     f'"{shown(fair)}", or another scheduler with a weight' if fair else "a scheduler with a weight",
                     patch=(PatchOperation("QUEUE", place.key, place.field, fair),) if fair else (),
+                )
+
+
+@rule(
+    "PF028",
+    "shaped-lossless-queue",
+    "IEEE 802.1Qbb; SONiC: SCHEDULER pir",
+    severity=Severity.warning,
+    devices=VENDORS,
+)
+def check_shaped(reading: Reading) -> Iterator[Finding]:
+    """A lossless queue has a maximum rate below that of its port: it fills, and the switch pauses its senders.
+
+    The pauses spread to all traffic of the priority behind the port, as from a slow host. A limit of lossless traffic
+    belongs to its senders.
+
+    No incident is known.
+    """
+    seen: set[tuple[str, str]] = set()
+    for switch, port in reading.fabric.ports():
+        for number in sorted(lossless_queues(switch, port)) if port.speed else ():
+            queue = port.queues.get(number)
+            scheduler = switch.schedulers.get(queue.scheduler or "") if queue is not None else None
+            if scheduler is None or scheduler.most is None or scheduler.most >= (port.speed or 0) * BYTES_PER_MBPS:
+                continue
+            if (switch.name, scheduler.name) not in seen:
+                seen.add((switch.name, scheduler.name))
+                place = Place(switch.name, "SCHEDULER", scheduler.name, "pir")
+                yield Finding(
+                    place,
+                    f"at most {scheduler.most / BYTES_PER_MBPS:g} Mb/s, and lossless queue {number} of "
+                    f"{shown(port.name)} is at a port of {port.speed} Mb/s",
+                    "no maximum for lossless queues",
+                    patch=(
+                        PatchOperation("SCHEDULER", scheduler.name, "pir", None),
+                        PatchOperation("SCHEDULER", scheduler.name, "pbs", None),
+                    ),
                 )
