@@ -112,5 +112,7 @@ def whole_number(text: str | None) -> int | None:
     """A decimal integer, or None."""
     if text is None or not text.isascii():
         return None
+    if text.isdigit() and len(text) <= 20:
+        return int(text)
     digits = text.removeprefix("-")
     return int(text) if digits.isdigit() and len(digits) <= 20 else None

@@ -24,6 +24,8 @@ FASTEST_LANE = 200_000
 """Mb/s of the fastest SerDes lanes (IEEE 802.3dj)."""
 CNP_DSCP = 48
 """DSCP of congestion notification packets unless the register CNP_DSCP of a card sets another (NVIDIA)."""
+SAME = {number: number for number in range(16)}
+"""The map of classes or priorities of a port that names none."""
 QOS_MAPS = {
     "dscp_to_tc": "DSCP_TO_TC_MAP",
     "dot1p_to_tc": "DOT1P_TO_TC_MAP",
@@ -306,7 +308,7 @@ class Switch:
     def mapped(self, kind: str, name: str | None) -> Mapping[int, int] | None:
         """A map by kind ("tc_to_pg") and name: the identity if `name` is None, None for an unknown name."""
         if name is None:
-            return {number: number for number in range(16)} if kind.startswith(("tc_", "pfc_")) else {}
+            return SAME if kind.startswith(("tc_", "pfc_")) else {}
         found: dict[str, dict[int, int]] = getattr(self.maps, kind)
         return found.get(name)
 

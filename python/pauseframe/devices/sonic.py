@@ -200,7 +200,10 @@ def _port_rows(db: ConfigDb, table: str) -> Iterator[tuple[str, int, str, Row]]:
 
 def port_of(switch: Switch, name: str) -> Port:
     """A port by name; adds a port that PORT lacks, because a fragment may have no PORT table."""
-    return switch.ports.setdefault(name, Port(name))
+    found = switch.ports.get(name)
+    if found is None:
+        found = switch.ports[name] = Port(name)
+    return found
 
 
 def _read_channels(db: ConfigDb, switch: Switch) -> None:

@@ -143,7 +143,9 @@ def _is_text(table: str, name: str) -> bool:
 
 def _value(found: ConfigDb, item: Json) -> str:
     """The text of a field; images before 202106 wrote references as "[TABLE|name]", several with commas."""
-    text = as_text(item)
+    text = item if isinstance(item, str) else as_text(item)
+    if "[" not in text:
+        return text
     old = [_REFERENCE.fullmatch(part) for part in text.split(",")]
     names = [reference[1] for reference in old if reference]
     if len(names) < len(old):

@@ -31,7 +31,8 @@ def lossless_queues(switch: Switch, port: Port) -> set[int]:
 def classes_of(switch: Switch, port: Port, priority: int) -> set[int] | None:
     """Traffic classes that leave through the queue of a priority; None if the map is unknown."""
     found = switch.mapped("tc_to_queue", port.qos.tc_to_queue)
-    return None if found is None else {tc for tc, queue in found.items() if queue == queue_of(switch, port, priority)}
+    own = queue_of(switch, port, priority)
+    return None if found is None else {tc for tc, queue in found.items() if queue == own}
 
 
 def best_effort_queues(switch: Switch, port: Port) -> set[int]:

@@ -324,7 +324,9 @@ def _overlaps(device: str, database: ConfigDb) -> Iterator[Finding]:
         owner: dict[tuple[str, int], str] = {}
         for key in database.rows(table):
             port, _, numbers = key.rpartition("|")
-            low, high = (whole_number(text) for text in (numbers.split("-")[0], numbers.split("-")[-1]))
+            first, _, last = numbers.partition("-")
+            low = whole_number(first)
+            high = whole_number(last.rpartition("-")[2]) if last else low
             if low is not None and high is not None and low > high:
                 message = f"the range {numbers} begins above its end, so the row counts for nothing"
                 yield Finding(Place(device, table, key), message, f"{high}-{low}")

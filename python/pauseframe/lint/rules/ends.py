@@ -262,8 +262,9 @@ def check_maps(reading: Reading) -> Iterator[Finding]:
     No incident is known. PF021 is the same case between a host and its switch.
     """
     yield from _other_trust(reading)
-    pairs = [pair for pair in _looked_up(reading) if pair.ends[0].lossless != pair.ends[1].lossless]
-    maps = {(pair.kind, end.switch.name, end.name): end.lossless for pair in _looked_up(reading) for end in pair.ends}
+    every = list(_looked_up(reading))
+    pairs = [pair for pair in every if pair.ends[0].lossless != pair.ends[1].lossless]
+    maps = {(pair.kind, end.switch.name, end.name): end.lossless for pair in every for end in pair.ends}
     usual = {kind: Counter(of for (other, *_), of in maps.items() if other == kind) for kind in QOS_MAPS}
     found: dict[tuple[str, str, str, frozenset[int]], dict[str, _Looked]] = {}
     for pair in pairs:
@@ -327,11 +328,20 @@ class _Looked(NamedTuple):
 
 
 def _looked_up(reading: Reading) -> Iterator[_Looked]:
+    known: dict[tuple[object, ...], frozenset[int] | None] = {}
+
+    def points(switch: Switch, port: Port, kind: str) -> frozenset[int] | None:
+        qos = port.qos
+        own = switch.name, kind, port.lossless, getattr(qos, kind), qos.tc_to_queue, qos.pfc_to_queue
+        if own not in known:
+            known[own] = lossless_code_points(switch, port, kind)
+        return known[own]
+
     for link, one, a, two, b in _both(reading):
         if not a.lossless or a.lossless != b.lossless:
             continue
         for kind in ("dscp_to_tc", "dot1p_to_tc"):
-            here, there = lossless_code_points(one, a, kind), lossless_code_points(two, b, kind)
+            here, there = points(one, a, kind), points(two, b, kind)
             if here is not None and there is not None:
                 names = [getattr(port.qos, kind) or "" for port in (a, b)]
                 yield _Looked(link, kind, (_MapEnd(one, names[0], here), _MapEnd(two, names[1], there)))

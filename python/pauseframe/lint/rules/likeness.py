@@ -44,6 +44,7 @@ _OF_HOSTS = {"sysctl", "route", "card", "link", "dcb", "offload", "nft", "bond",
 _BY_KEY = {"sysctl", "card"}
 """Those whose rows have a name; of others, the values of all rows are compared."""
 _OF_PORTS = ("PORT", "PORT_QOS_MAP", "PFC_WD", "QUEUE", "BUFFER_QUEUE", "BUFFER_PG")
+_OF_DOGS = {"action", "detection_time", "restoration_time"}
 FEWEST_SWITCHES = 3
 """Minimum number of switches with ports whose queues are compared in the whole fabric."""
 _ITS_OWN = {"lanes", "alias", "index", "description", "core_id", "core_port_id", "num_voq", "subport", "admin_status",
@@ -119,35 +120,40 @@ def _among_hosts(reading: Reading) -> Iterator[Finding]:
 
 def _among_all_ports(reading: Reading) -> Iterator[Finding]:
     """Ports of one switch that have another profile or time than the ports like them at all other switches."""
-    kinds: dict[object, dict[str, dict[Place, str]]] = defaultdict(lambda: defaultdict(dict))
-    for kind, place, value in _of_all_ports(reading):
-        kinds[kind][place.device][place] = value
-    for by_switch in kinds.values():
-        count = Counter(value for places in by_switch.values() for value in places.values())
-        usual, often = count.most_common(1)[0]
-        odd = [name for name, places in by_switch.items() if {*places.values()} != {usual}]
-        if len(by_switch) < FEWEST_SWITCHES or len(odd) != 1 or often < FEWEST - 1:
-            continue
-        switch = reading.fabric.switches[odd[0]]
-        for place, value in by_switch[switch.name].items():
-            if value != usual and (place.table == "PFC_WD" or usual in {*switch.wred, *switch.schedulers}):
-                yield _finding(place, value, usual, f"{often} ports like it")
-
-
-def _of_all_ports(reading: Reading) -> Iterator[tuple[object, Place, str]]:
-    """(kind of port and value, place, value): profiles of queues by speed and far end, and the watchdog."""
+    count: dict[tuple[object, str], Counter[str]] = defaultdict(Counter)
+    by_switch: dict[tuple[object, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for name in reading.databases:
+        for kind, field, _, value in _of_all_ports(reading, name):
+            count[kind, field][value] += 1
+            by_switch[kind, field][name].add(value)
+    usual = {kind: counter.most_common(1)[0] for kind, counter in count.items()}
+    odd = {kind: [name for name, own in by_switch[kind].items() if own != {usual[kind][0]}] for kind in count}
+    known = {kind: len(by_switch[kind]) >= FEWEST_SWITCHES and usual[kind][1] >= FEWEST - 1 for kind in count}
+    alone = {names[0] for kind, names in odd.items() if len(names) == 1 and known[kind]}
+    for name in sorted(alone):
         switch = reading.fabric.switches[name]
-        for (speed, _, to_switch, _), ports in _kinds_of_ports(switch, reading).items():
-            for port in ports if speed and to_switch is not None else ():
-                for number, queue in port.queues.items():
-                    for field, profile in (("wred_profile", queue.wred), ("scheduler", queue.scheduler)):
-                        place = Place(name, "QUEUE", f"{port.name}|{number}", field)
-                        if profile is not None:
-                            yield (speed, to_switch, number, field), place, profile
-                row = reading.rows(name, "PFC_WD").get(port.name, {})
-                for field in row.keys() & {"action", "detection_time", "restoration_time"}:
-                    yield field, Place(name, "PFC_WD", port.name, field), row[field]
+        for kind, field, (table, key), value in _of_all_ports(reading, name):
+            most, often = usual[kind, field]
+            own = table == "PFC_WD" or most in switch.wred or most in switch.schedulers
+            if own and value != most and known[kind, field] and odd[kind, field] == [name]:
+                yield _finding(Place(name, table, key, field), value, most, f"{often} ports like it")
+
+
+def _of_all_ports(reading: Reading, name: str) -> Iterator[tuple[object, str, tuple[str, str], str]]:
+    """(kind of port, field, its table and key, value): profiles of queues by speed and far end, and the watchdog."""
+    switch = reading.fabric.switches[name]
+    dogs = reading.rows(name, "PFC_WD")
+    for (speed, _, to_switch, _), ports in _kinds_of_ports(switch, reading).items():
+        for port in ports if speed and to_switch is not None else ():
+            for number, queue in port.queues.items():
+                kind, place = (speed, to_switch, number), ("QUEUE", f"{port.name}|{number}")
+                if queue.wred is not None:
+                    yield kind, "wred_profile", place, queue.wred
+                if queue.scheduler is not None:
+                    yield kind, "scheduler", place, queue.scheduler
+            for field, value in dogs.get(port.name, {}).items():
+                if field in _OF_DOGS:
+                    yield None, field, ("PFC_WD", port.name), value
 
 
 def _kinds_of_ports(

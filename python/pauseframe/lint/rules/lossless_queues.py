@@ -80,8 +80,9 @@ def _queues_below_groups(switch: Switch) -> Iterator[Finding]:
     groups = {p.groups.get(group_of(switch, p, n)) for p in ports for n in p.lossless}
     pools = {profile.pool for name in groups if (profile := switch.profiles.get(name or "")) is not None}
     ingress = max((switch.pools[name].size or 0 for name in pools if name in switch.pools), default=0)
-    names = {p.queues[n].profile for p in ports for n in lossless_queues(switch, p) & set(p.queues)}
-    names -= {q.profile for p in ports for n, q in p.queues.items() if n not in lossless_queues(switch, p)}
+    lossless = {p.name: lossless_queues(switch, p) for p in ports}
+    names = {p.queues[n].profile for p in ports for n in lossless[p.name] & set(p.queues)}
+    names -= {q.profile for p in ports for n, q in p.queues.items() if n not in lossless[p.name]}
     seen: set[str] = set()
     for profile in (profile for profile in switch.profiles.values() if profile.name in names):
         pool, holds = switch.pools.get(profile.pool), held_alone(switch, profile)

@@ -498,8 +498,9 @@ def check_shaped(reading: Reading) -> Iterator[Finding]:
     No incident is known.
     """
     seen: set[tuple[str, str]] = set()
+    shaped = {s.name for s in reading.fabric.switches.values() if any(one.most for one in s.schedulers.values())}
     for switch, port in reading.fabric.ports():
-        for number in sorted(lossless_queues(switch, port)) if port.speed else ():
+        for number in sorted(lossless_queues(switch, port)) if port.speed and switch.name in shaped else ():
             queue = port.queues.get(number)
             scheduler = switch.schedulers.get(queue.scheduler or "") if queue is not None else None
             if scheduler is None or scheduler.most is None or scheduler.most >= (port.speed or 0) * BYTES_PER_MBPS:

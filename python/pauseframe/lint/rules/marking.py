@@ -310,7 +310,7 @@ def check_traffic(reading: Reading) -> Iterator[Finding]:
             wred = switch.wred.get(queue.wred or "") if queue else None
             if wred is None or not wred.marks_green or "green" not in wred.enabled:
                 continue
-            if number in best_effort_queues(switch, port) - lossless_queues(switch, port) and _is_step(wred):
+            if _is_step(wred) and number in best_effort_queues(switch, port) - lossless_queues(switch, port):
                 continue  # rule PF035
             yield Finding(
                 Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile"),

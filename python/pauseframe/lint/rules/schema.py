@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from difflib import SequenceMatcher, get_close_matches
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
@@ -30,10 +31,11 @@ def _rows(reading: Reading) -> Iterator[tuple[str, ConfigDb, str, Table, str, Ro
                     yield device, database, table, spec, key, row
 
 
-def _parts(spec: Table, key: str) -> list[tuple[str, Field, str]] | None:
+@lru_cache(1 << 16)
+def _parts(table: str, key: str) -> list[tuple[str, Field, str]] | None:
     """The parts of a key as (name, limits, text); None if no form has this number of parts."""
     texts = key.split("|")
-    form = next((parts for parts in spec.keys if len(parts) == len(texts)), None)
+    form = next((parts for parts in TABLES[table].keys if len(parts) == len(texts)), None)
     return None if form is None else [(name, field, text) for (name, field), text in zip(form, texts, strict=True)]
 
 
@@ -61,12 +63,20 @@ def check_values(reading: Reading) -> Iterator[Finding]:
 
     No incident is known.
     """
+    right: set[tuple[str, ...]] = set()
     for device, database, table, spec, key, row in _rows(reading):
         place = Place(device, table, key)
         if table in _LISTS_OF_PORTS and not database.bracketed:
             yield from _joined_ports(place, row)
-        yield from _key_values(place, spec)
-        yield from _field_values(place, spec, row)
+        # Most keys and values stand in many rows, and a right one is right in all.
+        if (table, key) not in right:
+            wrong = list(_key_values(place, spec))
+            yield from wrong
+            right |= set() if wrong else {(table, key)}
+        if fresh := {name: value for name, value in row.items() if (table, name, value) not in right}:
+            wrong = list(_field_values(place, spec, fresh))
+            yield from wrong
+            right |= set() if wrong else {(table, name, value) for name, value in fresh.items()}
         wanted = (*spec.mandatory, *(("lanes",) if table == "PORT" and _needs_lanes(database) else ()))
         for name in wanted:
             if name not in row and (table, name) in OMITTED:
@@ -78,7 +88,7 @@ def check_values(reading: Reading) -> Iterator[Finding]:
 
 
 def _key_values(place: Place, spec: Table) -> Iterator[Finding]:
-    parts = _parts(spec, place.key)
+    parts = _parts(place.table, place.key)
     if parts is None:
         form = "|".join(name for name, _ in spec.keys[0])
         yield Finding(place, f"the key is not of the form {form}")
@@ -151,17 +161,36 @@ def check_references(reading: Reading) -> Iterator[Finding]:
         for path, what in switch.statements.dangling.items() if switch.statements is not None else ():
             kind, name, *rest = " ".join(path).split()
             yield Finding(Place(switch.name, kind, name, " ".join(rest)), f"no statement defines {shown(what)}")
-    for device, database, table, spec, key, row in _rows(reading):
-        for name, limits, text in _parts(spec, key) or []:
-            for item in text.split(",") if table in _LISTS_OF_PORTS else [text]:
-                yield from _dangling(database, Place(device, table, key), name, limits, item)
-        if len(key.split("|")) == 4 and table == "QUEUE":
-            yield from _local_voq(database, Place(device, table, key))
-        if table in _ROUTED:
-            yield from _address_alone(database, Place(device, table, key))
-        for name, limits, text in _cells(spec, row):
-            for item in _items(limits, text) if limits.refers else ():
-                yield from _dangling(database, Place(device, table, key, name), name, limits, item)
+    for device, database in reading.databases.items():
+        there: set[tuple[int, str]] = set()
+        for place, name, limits, item in _named(database):
+            if (id(limits), item) not in there:
+                found = list(_dangling(database, Place(device, *place), name, limits, item))
+                yield from found
+                there |= set() if found else {(id(limits), item)}
+        for key in database.rows("QUEUE"):
+            if key.count("|") == 3:
+                yield from _local_voq(database, Place(device, "QUEUE", key))
+        for table in _ROUTED:
+            for key in database.rows(table):
+                yield from _address_alone(database, Place(device, table, key))
+
+
+def _named(database: ConfigDb) -> Iterator[tuple[tuple[str, ...], str, Field, str]]:
+    """(table with key and perhaps field, name, limits, item) of all that keys and fields of a device name."""
+    for table, rows in database.tables.items():
+        spec = TABLES.get(table)
+        if spec is None:
+            continue
+        in_keys = any(limits.refers for form in spec.keys for _, limits in form)
+        in_rows = any(limits.refers for limits in spec.fields.values()) or spec.entries is not None
+        for key, row in rows.items():
+            for name, limits, text in (_parts(table, key) or ()) if in_keys else ():
+                for item in text.split(",") if table in _LISTS_OF_PORTS else (text,):
+                    yield (table, key), name, limits, item
+            for name, limits, text in _cells(spec, row) if in_rows else ():
+                for item in _items(limits, text) if limits.refers else ():
+                    yield (table, key, name), name, limits, item
 
 
 _LISTS_OF_PORTS = {"BUFFER_PG", "BUFFER_QUEUE", "QUEUE", "PORT_QOS_MAP"}
@@ -224,7 +253,7 @@ def check_fields(reading: Reading) -> Iterator[Finding]:
     No incident is known. PF030 shows the consequence of an unread field.
     """
     for device, _, table, spec, key, row in _rows(reading):
-        if spec.entries is not None:
+        if spec.entries is not None or row.keys() <= spec.fields.keys():
             continue
         for name in row.keys() - spec.fields.keys():
             near = _mistyped(name, spec.fields)
