@@ -14,9 +14,11 @@ import pauseframe as pf
 import pytest
 from pauseframe.deploy import Settings, write_deployment
 from pauseframe.deploy.scenario import deploy_scenario
+from pauseframe.devices.read import read_fabric
 from pauseframe.examples import HOME
 from pauseframe.lint import engine
 from pauseframe.lint.design import read_design
+from pauseframe.lint.patch import fix, write_fixed
 from test_deploy import planned
 from test_deploy_ports import CASES
 from test_deploy_ports import deployed as with_ports
@@ -306,3 +308,53 @@ def test_no_design(tmp_path):
     done = cli("lint", out, "--design", tmp_path / "nothing.toml")
     assert (done.returncode, "there is no such file" in done.stderr) == (2, True)
     assert Path(out).is_dir()
+
+
+def changed_values(root, device):
+    """Each field of the tables of a switch once, in a random row: (file, table, key, field)."""
+    found: dict[tuple[str, str], tuple[Path, str, str, str]] = {}
+    for path in (root / "switches" / device / name for name in ("config_db.json", "underlay.json")):
+        rows = [(t, k, f) for t, of in json.loads(path.read_text()).items() for k, row in of.items() for f in row]
+        for table, key, field in random.Random(7).sample(rows, len(rows)):
+            named = table == "CABLE_LENGTH" or field.isdecimal()  # fields of maps have no names
+            found.setdefault((table, "" if named else field), (path, table, key, field))
+    return list(found.values())
+
+
+def leads_back(root, design, value, new):
+    """Whether patches make the tables of a deployment again from files with another value; None removes it."""
+    path, table, key, field = value
+    before = path.read_text()
+    wanted = read_fabric([root]).databases
+    tables = json.loads(before)
+    old = tables[table][key].pop(field)
+    if new is not None:
+        tables[table][key][field] = new(old)
+    path.write_text(json.dumps(tables))
+    try:
+        fixed = fix(engine.lint([root], design=design))
+        write_fixed(fixed, [root], root.parent / "fixed")
+        now = read_fabric([root.parent / "fixed"]).databases
+    finally:
+        path.write_text(before)
+        shutil.rmtree(root.parent / "fixed", ignore_errors=True)
+    return {name: database.tables for name, database in now.items()} == {
+        name: database.tables for name, database in wanted.items()
+    }
+
+
+def other(old):
+    return str(int(old) + 1) if old.isdecimal() else f"{old}x"
+
+
+@pytest.mark.parametrize("kind", ["roce", pytest.param("storage", marks=pytest.mark.night)])
+def test_patches_make_the_deployment_again(tmp_path, kind):
+    """Any value of a switch: also where other rules mend it otherwise (PORT mtu), or a file gets lost (hostname)."""
+    root, source = deployed(kind, tmp_path)
+    design = read_design(source, [root], None)
+    values = changed_values(root, "leaf0")
+    assert len(values) > 45
+    sampled = [v for v in values if (v[1], v[3]) in {("PORT", "mtu"), ("DEVICE_METADATA", "hostname")}]
+    sampled += values if kind == "storage" else random.Random(1).sample(values, 4)
+    wrong = [value[1:] for value in sampled for new in (other, None) if not leads_back(root, design, value, new)]
+    assert wrong == []

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 ROUNDS = 6
 """Maximum number of rounds. The longest chain known has four: group, profile, headroom, pool."""
 
+DESIGN = "PF091"
+"""The rule about differences from a plan or scenario."""
+
 BUFFERS = "PF01"
 """Rules about profiles, headroom and pools: a change of one may require a change of another."""
 
@@ -119,13 +122,20 @@ def _rounds(report: Report, left: set[Cause]) -> Report:
 
 
 def _round(report: Report, left: set[Cause]) -> dict[str, ConfigDb]:
-    """The databases that change if each finding's patch is applied; of two patches of one value the first counts."""
+    """The databases that change if each finding's patch is applied; of two patches of one value the first counts.
+
+    Differences from a design come alone and first: other rules would mend the same faults towards other values.
+    """
+    made = [finding for finding in report.findings if finding.patch and _cause(finding) not in left]
+    return _applied(report, [f for f in made if f.code == DESIGN]) or _applied(report, made)
+
+
+def _applied(report: Report, findings: Sequence[Finding]) -> dict[str, ConfigDb]:
     databases = report.reading.databases
     changed: dict[str, ConfigDb] = {}
     taken: dict[str, set[tuple[str, ...]]] = defaultdict(set)
-    operations = [(f, operation) for f in report.findings if _cause(f) not in left for operation in f.patch]
-    for finding, operation in operations:
-        device = operation.device or finding.place.device
+    for place, operation in ((finding.place, operation) for finding in findings for operation in finding.patch):
+        device = operation.device or place.device
         path = (operation.table, operation.key, *filter(None, [operation.field]))
         if device not in databases or path in taken[device] or path[:2] in taken[device]:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.deploy.inventory import DeployError
@@ -49,9 +50,13 @@ def check_design(reading: Reading) -> Iterator[Finding]:
         design.uncompared = imported.uncompared(compared)
         yield from imported.differences(compared)
         return
+    renamed = dict(_renamed(reading, design))
     for device, wanted in design.reading.databases.items():
         found = reading.databases.get(device)
-        if found is None:
+        if device in renamed:
+            place = Place(renamed[device], "DEVICE_METADATA", "localhost", "hostname")
+            yield _differs(place, renamed[device].partition("#")[0], device)
+        elif found is None:
             yield Finding(Place(device, "config_db.json"), "the design has this switch, no file does", "its files")
         else:
             yield from _rows(device, found, wanted, whole=design.root is not None)
@@ -59,6 +64,19 @@ def check_design(reading: Reading) -> Iterator[Finding]:
         yield from _hosts(reading, design)
     else:
         yield from _files(design)
+
+
+def _renamed(reading: Reading, design: Design) -> Iterator[tuple[str, str]]:
+    """(device, other name) of devices with a file of a deployment that names another device."""
+    for name, database in reading.databases.items():
+        path = Path(database.source)
+        if design.root is None or not path.is_relative_to(design.root):
+            continue
+        kind, device, *_ = (*path.relative_to(design.root).parts, "", "")
+        if kind == "switches" and device != name and device in design.reading.databases:
+            hostname = design.reading.databases[device].rows("DEVICE_METADATA").get("localhost", {}).get("hostname")
+            if hostname == device:
+                yield device, name
 
 
 def _rows(device: str, found: ConfigDb, wanted: ConfigDb, *, whole: bool) -> Iterator[Finding]:
