@@ -212,31 +212,42 @@ def test_the_head_names_what_the_scenario_has_otherwise(tmp_path):
     assert tomllib.loads(found.toml)["topology"]["kind"] == "custom"
 
 
-RESTORED = [
-    change
-    for change in CHANGES
-    if change[:1] + change[2:3]
-    in {
-        ("PORT", "speed"),
-        ("BUFFER_PROFILE", "xoff"),
-        ("BUFFER_PROFILE", "dynamic_th"),
-        ("BUFFER_POOL", "xoff"),
-        ("WRED_PROFILE", "green_min_threshold"),
-        ("CABLE_LENGTH", "Ethernet8"),
-    }
+NOT_RESTORED = {("PORT", "mtu"), ("QUEUE", "wred_profile"), ("WRED_PROFILE", "wred_green_enable")}
+"""The scenario has the MTU of hosts, and marks without the name of their profile."""
+RESTORED = [change for change in CHANGES if change[:1] + change[2:3] not in NOT_RESTORED]
+ALSO = [
+    ("PFC_WD", "GLOBAL", "POLL_INTERVAL", "100"),
+    ("PFC_WD", "Ethernet8", "action", "forward"),
+    ("SCHEDULER", "scheduler.1", "weight", "77"),
+    ("SCHEDULER", "scheduler.1", "type", "STRICT"),
+    ("TC_TO_QUEUE_MAP", "AZURE", "3", "5"),
+    ("BUFFER_PROFILE", "egress_lossy_profile", "dynamic_th", "3"),
+    ("DEVICE_NEIGHBOR", "Ethernet0", "port", "eth7"),
 ]
 
 
-@pytest.mark.parametrize("change", RESTORED, ids=lambda change: " ".join(map(str, change)))
+@pytest.mark.parametrize("change", [*RESTORED, *ALSO], ids=lambda change: " ".join(map(str, change)))
 def test_a_patch_restores_the_value_of_an_import(tmp_path, change):
     root = lint_fabrics.write(lint_fabrics.clos(3, 2, 2, seed=4), tmp_path / "fabric")
     source = imported(root, tmp_path)
-    before = (root / "leaf1" / "config_db.json").read_text()
+    before = read_fabric([root]).databases
     set_value(root, *change)
     report = engine.lint([root], design=read_design(source, [root], None), select=["PF091"])
-    steps = fix(report).patches["leaf1"]
-    tables = json.loads((root / "leaf1" / "config_db.json").read_text())
-    for step in steps:
-        _, table, key, field = step["path"].replace("~1", "/").split("/")
-        tables[table][key][field] = step["value"]
-    assert tables == json.loads(before)
+    fixed = fix(report)
+    assert fixed.patches.keys() == {"leaf1"}
+    assert {name: own.tables for name, own in fixed.after.reading.databases.items()} == {
+        name: own.tables for name, own in before.items()
+    }
+
+
+def test_a_queue_gets_back_the_profile_with_the_marks_of_the_design(tmp_path):
+    """The marks of the other profile are right for the ports that have it."""
+    root = made("roce", tmp_path)
+    source = imported(root, tmp_path)
+    path = root / "switches" / "leaf0" / "config_db.json"
+    tables = json.loads(path.read_text())
+    tables["QUEUE"]["Ethernet16|3"]["wred_profile"] = "PF_25000"
+    path.write_text(json.dumps(tables))
+    report = engine.lint([root], design=read_design(source, [root], None), select=["PF091"])
+    (step,) = fix(report).patches["leaf0"]
+    assert (step["path"], step["value"]) == ("/QUEUE/Ethernet16|3/wred_profile", "PF_100000")

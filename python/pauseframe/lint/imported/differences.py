@@ -6,17 +6,16 @@ import math
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
-from pauseframe.deploy import quantities
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Place
-from pauseframe.fabric.headroom import LIGHT
 from pauseframe.imports.fabric.scenario import NOT_HELD
 from pauseframe.lint.finding import Finding, PatchOperation
+from pauseframe.lint.imported import restored
 from pauseframe.lint.imported.facts import BUFFER, LINK, Fact, plain, size
 from pauseframe.lint.imported.places import place_of, point_of, spot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pauseframe.devices.model import Port
     from pauseframe.lint.imported.facts import Comparison, Toml
@@ -49,7 +48,7 @@ def differences(of: Comparison) -> Iterator[Finding]:
         ):
             continue
         if not _is_far(of, fact, here, there) and (place := place_of(of, fact)) is not None:
-            patch = _restored(place, fact.key, there)
+            patch = restored.of_fact(of, fact, place, here, there)
             yield Finding(place, _text(fact.key, here, there), "" if there is None else shown(there), patch=patch)
     yield from _downs(of)
     for key in of.now.scope.account.values:
@@ -70,52 +69,6 @@ def _text(key: str, here: Any, there: Any) -> str:
         return "missing" if value is None else shown(value)
 
     return f"{key} {said(here)}, the design has {said(there)}"
-
-
-def _restored(place: Place, key: str, there: Any) -> tuple[PatchOperation, ...]:
-    """The design's value in the words of CONFIG_DB, where a field has just this value."""
-    convert = FIELDS.get((place.table, place.field))
-    if place.table == "CABLE_LENGTH" and key == "delay":
-        convert = _metres
-    try:
-        value = None if convert is None else convert(quantities.number(there))
-    except (ValueError, TypeError):
-        return ()
-    return () if value is None else (PatchOperation(place.table, place.key, place.field, value),)
-
-
-def _whole(factor: float) -> Callable[[float], str | None]:
-    """Converts a number by a factor to a whole one; None if it is none."""
-
-    def text(value: float) -> str | None:
-        scaled = value * factor
-        return str(round(scaled)) if math.isclose(scaled, round(scaled), rel_tol=1e-9) else None
-
-    return text
-
-
-def _exponent(alpha: float) -> str | None:
-    found = math.log2(alpha) if alpha > 0 else math.inf
-    return str(round(found)) if found in range(-8, 8) else None
-
-
-def _metres(delay: float) -> str | None:
-    length = round(delay * LIGHT)
-    return f"{length}m" if math.isclose(_delay(length), delay, rel_tol=1e-9) else None
-
-
-FIELDS: dict[tuple[str, str], Callable[[float], str | None]] = {
-    ("PORT", "speed"): _whole(1e-6),
-    ("PORT", "mtu"): _whole(1),
-    ("BUFFER_PROFILE", "xoff"): _whole(1),
-    ("BUFFER_PROFILE", "static_th"): _whole(1),
-    ("BUFFER_PROFILE", "dynamic_th"): _exponent,
-    ("BUFFER_POOL", "xoff"): _whole(1),
-    ("WRED_PROFILE", "green_min_threshold"): _whole(1),
-    ("WRED_PROFILE", "green_max_threshold"): _whole(1),
-    ("WRED_PROFILE", "green_drop_probability"): _whole(100),
-}
-"""How the value of a scenario is written into a field of CONFIG_DB."""
 
 
 def _follows(of: Comparison, fact: Fact, design: Mapping[Fact, Any], today: Mapping[Fact, Any]) -> bool:
@@ -148,11 +101,7 @@ def _of_link(port: Port, key: str) -> float | None:
     """The rate or delay of a link by one of its ends."""
     if key == "rate":
         return None if port.speed is None else port.speed * 1e6
-    return None if port.cable is None else _delay(port.cable)
-
-
-def _delay(metres: float) -> float:
-    return max(1, round(metres * 1e9 / LIGHT)) / 1e9
+    return None if port.cable is None else restored.delay_of(port.cable)
 
 
 def _near(value: float | None, there: Any) -> bool:
@@ -183,7 +132,19 @@ def _downs(of: Comparison) -> Iterator[Finding]:
             message = f"{shown(cable.down)}, the design has the link up" if cable.down else "up, the design has it down"
             other = cable.ends[first == cable.ends[0]]
             far = Place(other.device, "PORT", other.port) if other in here else None
-            yield Finding(Place(first.device, "PORT", first.port), message, "as in the design", other=far)
+            patch = _status(of, [end for end in here if end == first or cable.down], "up" if cable.down else "down")
+            place = Place(first.device, "PORT", first.port)
+            yield Finding(place, message, "as in the design", other=far, patch=patch)
+
+
+def _status(of: Comparison, ends: list[End], status: str) -> tuple[PatchOperation, ...]:
+    """Sets the ports that are shut down to "up", or those that are not to "down"."""
+    rows = ((end, of.reading.rows(end.device, "PORT").get(end.port)) for end in ends)
+    return tuple(
+        PatchOperation("PORT", end.port, "admin_status", status, end.device)
+        for end, row in rows
+        if row is not None and (row.get("admin_status") == "down") == (status == "up")
+    )
 
 
 def _has_other_rate(of: Comparison, ports: tuple[str, str]) -> bool:
@@ -207,7 +168,9 @@ def _one_value(of: Comparison, key: str) -> Iterator[Finding]:
         wanted = listed[device, port][0] if (device, port) in listed else common
         if value != wanted and (wanted is not None or value == account.chosen[key]):
             text = there if wanted is None else wanted
-            yield Finding(spot(of, device, port, key), _text(key, value, text), shown(text))
+            place = spot(of, device, port, key)
+            patch = restored.of_one_value(of, place, key, port, value, str(text))
+            yield Finding(place, _text(key, value, text), shown(text), patch=patch)
 
 
 def _given(of: Comparison, scenario: Toml, key: str) -> Any:
@@ -253,14 +216,16 @@ def _odd(of: Comparison) -> Iterator[Finding]:
         if not known and not (odd.key == "cable" and _is_as_designed(of, End(odd.device, odd.port), odd.value)):
             place, length = spot(of, odd.device, odd.port, odd.key), odd.instead.removesuffix(" m")
             known = odd.key == "cable" and length.isdecimal()
-            patch = (PatchOperation(place.table, place.key, place.field, f"{length}m"),) if known else ()
+            patch = restored.neighbour(of, place, odd.instead) if odd.key.startswith("neighbour") else ()
+            if known:
+                patch = (PatchOperation(place.table, place.key, place.field, f"{length}m"),)
             yield Finding(place, _text(odd.key, odd.value, odd.instead), odd.instead, patch=patch)
 
 
 def _is_as_designed(of: Comparison, end: End, length: str) -> bool:
     """Whether the shorter end of a link is the one that the scenario has."""
     fact = Fact(of.now.scope.port_name(end), "delay")
-    return _near(_delay(float(length.removesuffix(" m"))), of.facts[0].get(fact))
+    return _near(restored.delay_of(float(length.removesuffix(" m"))), of.facts[0].get(fact))
 
 
 def _mtu(of: Comparison) -> Iterator[Finding]:
