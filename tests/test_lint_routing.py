@@ -4,6 +4,7 @@ import copy
 import json
 from typing import Any
 
+import lint_fabrics
 import pytest
 from pauseframe.devices import bgp
 from pauseframe.devices.read import read_fabric
@@ -133,6 +134,10 @@ FAULTS = {  # what was changed: the findings (code, severity, place)
         [("PF066", "error", "spine0 BGP_NEIGHBOR 10.1.0.2"), ("PF067", "error", f"{OWN} local_addr")],
     ),
     "hold time": (_set(LEAF, "BGP_NEIGHBOR", PEER, holdtime="180"), [("PF069", "warning", f"{OWN} holdtime")]),
+    "no hold time at one end": (
+        _set(LEAF, "BGP_NEIGHBOR", PEER, holdtime="0"),
+        [("PF069", "warning", "spine0 BGP_NEIGHBOR 10.1.0.0 holdtime")],
+    ),
     "short hold time": (
         _set(LEAF, "BGP_NEIGHBOR", PEER, holdtime="2"),
         [("PF069", "warning", f"{OWN} holdtime"), ("PF069", "warning", "spine0 BGP_NEIGHBOR 10.1.0.0 holdtime")],
@@ -296,6 +301,22 @@ def test_a_harmless_change(tmp_path, name):
     hosts = () if name == "addresses in other files" else HOSTS
     report = judged(written(devices, tmp_path, hosts))
     assert [f"{f.code} {f.place}: {f.message}" for f in report.findings] == []
+
+
+def test_a_port_channel_with_addresses_at_one_end(tmp_path):
+    devices = lint_fabrics.bundled(2, 2, 1)
+    rows = devices["leaf0"]["PORTCHANNEL_INTERFACE"]
+    del rows[next(key for key in rows if key.startswith("PortChannel1|"))]
+    report = judged(lint_fabrics.write(devices, tmp_path))
+    assert found_in(report) == {("PF064", "error", "leaf0 PORTCHANNEL_INTERFACE PortChannel1")}
+
+
+def test_two_hosts_with_one_hostname(tmp_path):
+    written(clos(), tmp_path, HOSTS)
+    (tmp_path / "host1" / "hostname").write_text("host0\n")
+    reading = read_fabric([tmp_path])
+    assert reading.fabric.hosts.keys() == {"host0", "host1"}
+    assert any("is also that of" in note and "read as host1" in note for note in reading.fabric.notes)
 
 
 def test_numbers_of_an_as():

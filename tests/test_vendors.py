@@ -77,6 +77,8 @@ SESSIONS: dict[str, Any] = {  # the change of a leaf: what is found, with the li
                        {"PF064 spine0", "PF067 router bgp 65100 neighbor 10.1.0.9"}),
     "arista route map": (("   maximum-paths", "   neighbor UP route-map IN in\n   maximum-paths"),
                          {"PF002 router bgp 65100 neighbor UP route-map IN in"}),
+    "arista group": (("neighbor 10.1.0.9 peer group UP", "neighbor 10.1.0.9 peer group UPP"),
+                     {"PF002 router bgp 65100 neighbor 10.1.0.9 peer group UPP"}),
     "arista profile": (("Ethernet1\n   mtu 9214\n   speed forced 25gfull\n   no switchport\n   service-profile ROCE",
                         "Ethernet1\n   mtu 9214\n   speed forced 25gfull\n   no switchport\n   service-profile ROCEE"),
                        {"PF002 interface Ethernet1 service-profile ROCEE"}),
@@ -121,6 +123,16 @@ def test_a_fault_of_bgp_of_a_vendor(tmp_path, kind):
     assert found == wanted
     locator = Locator(report.reading)
     assert all(locator.find(f.place, "").line for f in report.findings if f.place.device != "spine0")
+
+
+def test_an_address_of_a_switched_port_of_eos_is_named(tmp_path):
+    own = routed(Mixed())
+    text = own.eos["arista0"]
+    at = text.index("interface Ethernet11")
+    own.eos["arista0"] = text[:at] + text[at:].replace("   no switchport\n", "", 1)
+    report = judge(read_fabric([own.write(tmp_path)]))
+    assert any("ip address 10.1.0.8/31: EOS ignores it" in note for note in report.reading.fabric.notes)
+    assert "PF067 arista0 router bgp 65100 neighbor 10.1.0.9" in {f"{f.code} {f.place}" for f in report.findings}
 
 
 def test_a_routed_mixed_fabric_is_clean(tmp_path):

@@ -93,7 +93,11 @@ def _eos_addresses(found: Statements, switch: Switch) -> None:
         names = found.names(section) if section.startswith("interface ") else []
         for name in names if not any(one.startswith("vrf ") for one in names) else ():
             text = name.removeprefix("ip address ").removeprefix("ipv6 address ").removesuffix(" secondary")
-            if text != name and bgp.interface(text) is not None:
+            if text == name or bgp.interface(text) is None:
+                continue
+            if "no switchport" not in names and section.startswith(("interface Ethernet", "interface Port-Channel")):
+                found.remarks.append(f"{section} {name}: EOS ignores it without `no switchport`")
+            else:
                 found.get(section, name)
                 switch.addresses.setdefault(section.split()[1], []).append(text)
 
@@ -118,6 +122,9 @@ def _eos_neighbour(found: Statements, section: str, match: re.Match[str], row: d
     text, words = match[3], match[3].split()
     if words[:2] == ["peer", "group"] or words[0] == "peer-group":
         row["group"] = words[-1] if len(words) > (2 if words[0] == "peer" else 1) else ""
+        own = f"neighbor {row['group']} "
+        if row["group"] and not any(name.startswith(own) for name in found.names(section)):
+            found.dangling[section, match[0]] = f"peer group {row['group']}"
     elif words[0] in _EOS_VALUES and len(words) > 1:
         row[_EOS_VALUES[words[0]]] = words[1]
     elif words[0] == "timers" and len(words) >= 3:

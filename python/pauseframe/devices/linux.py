@@ -73,6 +73,12 @@ def read_host(path: Path, fabric: Fabric) -> list[Path]:
         fabric.switches[name] = _switch(name, path, slaves)
         fabric.switches[name].neighbours = _neighbours(path, name, fabric.wired_twice)
     else:
+        if name in fabric.hosts:
+            fabric.notes.append(
+                f"{shown(str(path))}: its hostname {shown(name)} is also that of {shown(fabric.hosts[name].source)}: "
+                f"read as {shown(path.resolve().name)}"
+            )
+            name = path.resolve().name
         fabric.hosts[name] = _host(name, path, links)
         fabric.hosts[name].neighbours = _neighbours(path, name, fabric.wired_twice)
     return [file for file in sorted(path.rglob("*")) if file.is_file()]

@@ -131,7 +131,7 @@ def _subnets(fabric: Fabric, link: tuple[End, End], by_port: dict[End, list[Inte
                 "addresses of one subnet at both ends",
                 other.place,
             )
-        elif version == 4 and bool(here) != bool(there) and [end.port for end in link] == [end.port for end in ends]:
+        elif version == 4 and bool(here) != bool(there) and (ends[0] == link[0]) == (ends[1] == link[1]):
             lacking, other = (ends[0], _own(ends[1], there[0])) if there else (ends[1], _own(ends[0], here[0]))
             if _lacks_address(fabric, lacking, by_port):
                 yield Finding(

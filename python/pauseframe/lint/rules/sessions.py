@@ -312,8 +312,9 @@ def _with_hosts(fabric: Fabric) -> set[str]:
 def check_timers(reading: Reading) -> Iterator[Finding]:
     """The ends of a BGP session have different hold times, BFD at one end only, or a hold time that BGP cannot keep.
 
-    The smaller hold time holds for both. With BFD at one end that end waits for a BFD session that never comes, and
-    failures are noticed only after the hold time. A hold time must be 0 or at least 3 s, and above the keepalive time.
+    The smaller hold time holds for both, and 0 is none at all. With BFD at one end that end waits for a BFD session
+    that never comes, and failures are noticed only after the hold time. A hold time must be 0 or at least 3 s, and
+    above the keepalive time.
 
     No incident is known.
     """
@@ -341,10 +342,11 @@ def check_timers(reading: Reading) -> Iterator[Finding]:
                     '"true" at both ends',
                     Place(switch.name, _TABLE, session.key),
                 )
-            if session.hold and back.hold and session.hold > back.hold:
+            if session.hold is not None and back.hold is not None and session.hold > back.hold:
                 yield Finding(
                     Place(switch.name, _TABLE, session.key, "holdtime"),
-                    f"hold time {session.hold} s here, {back.hold} s at {shown(far.name)}: the smaller one holds",
+                    f"hold time {session.hold} s here, {back.hold} s at {shown(far.name)}: "
+                    + ("the smaller one holds" if back.hold else "neither end notices that the other is gone"),
                     "the same at both ends",
                     other,
                 )
