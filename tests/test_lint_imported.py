@@ -226,7 +226,10 @@ ALSO = [
 ]
 
 
-@pytest.mark.parametrize("change", [*RESTORED, *ALSO], ids=lambda change: " ".join(map(str, change)))
+BY_NIGHT = [pytest.param(change, marks=pytest.mark.night) for change in RESTORED[1::2]]
+
+
+@pytest.mark.parametrize("change", [*RESTORED[::2], *ALSO, *BY_NIGHT], ids=lambda change: " ".join(map(str, change)))
 def test_a_patch_restores_the_value_of_an_import(tmp_path, change):
     root = lint_fabrics.write(lint_fabrics.clos(3, 2, 2, seed=4), tmp_path / "fabric")
     source = imported(root, tmp_path)

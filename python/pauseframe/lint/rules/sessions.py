@@ -68,7 +68,7 @@ def _known(reading: Reading) -> list[_Known]:
                 end = peers.get(End(name, session.peer))
                 owner, here = (end.device, end.port) if end is not None else ("", "")
             else:
-                owner, here = owners.get(address) or "", session.local or _own_address(switch, address)
+                owner, here = owners.get(address) or "", _known_as(switch, session, address)
             if owner in tables and owner != name:
                 found.append(_Known(switch, session, fabric.switches[owner], tables[owner].get(_plain(here)), here))
     return found
@@ -89,6 +89,12 @@ def _owners(fabric: Fabric) -> dict[Address, str | None]:
                 if (own := bgp.interface(text)) is not None:
                     found[own.ip] = switch.name if found.get(own.ip, switch.name) == switch.name else None
     return found
+
+
+def _known_as(switch: Switch, session: Session, peer: Address) -> str:
+    """The address by which the other end knows a switch: of a loopback interface if the session says so."""
+    loopbacks = [text.partition("/")[0] for name, own in switch.addresses.items() if _is_loopback(name) for text in own]
+    return session.local if session.local in loopbacks else _own_address(switch, peer) or session.local
 
 
 def _own_address(switch: Switch, peer: Address) -> str:
