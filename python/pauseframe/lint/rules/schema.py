@@ -63,28 +63,26 @@ def check_values(reading: Reading) -> Iterator[Finding]:
 
     No incident is known.
     """
-    right: set[tuple[str, ...]] = set()
+    right: set[tuple[object, ...]] = set()
     for device, database, table, spec, key, row in _rows(reading):
-        place = Place(device, table, key)
-        if table in _LISTS_OF_PORTS and not database.bracketed:
-            yield from _joined_ports(place, row)
-        # Most keys and values stand in many rows, and a right one is right in all.
+        if "," in key and table in _LISTS_OF_PORTS and not database.bracketed:
+            yield from _joined_ports(Place(device, table, key), row)
+        # Most keys and rows stand at many switches, and a right one is right at all.
         if (table, key) not in right:
-            wrong = list(_key_values(place, spec))
+            wrong = list(_key_values(Place(device, table, key), spec))
             yield from wrong
             right |= set() if wrong else {(table, key)}
-        if fresh := {name: value for name, value in row.items() if (table, name, value) not in right}:
-            wrong = list(_field_values(place, spec, fresh))
+        if (whole := (table, *row.items())) not in right:
+            wrong = list(_field_values(Place(device, table, key), spec, row))
             yield from wrong
-            right |= set() if wrong else {(table, name, value) for name, value in fresh.items()}
-        wanted = (*spec.mandatory, *(("lanes",) if table == "PORT" and _needs_lanes(database) else ()))
-        for name in wanted:
+            right |= set() if wrong else {whole}
+        for name in (*spec.mandatory, "lanes") if table == "PORT" and _needs_lanes(database) else spec.mandatory:
             if name not in row and (table, name) in OMITTED:
                 note = f"{shown(device)}: a row of {table} has no {name}, which the models demand and SONiC's own "
                 note += f"sample {OMITTED[table, name]} omits too"
                 reading.fabric.notes += [note] if note not in reading.fabric.notes else []
             elif name not in row:
-                yield Finding(replace(place, field=name), f"{name} is missing: it is mandatory", f"add {name}")
+                yield Finding(Place(device, table, key, name), f"{name} is missing: it is mandatory", f"add {name}")
 
 
 def _key_values(place: Place, spec: Table) -> Iterator[Finding]:
