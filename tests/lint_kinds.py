@@ -270,7 +270,8 @@ def _pool(name, field, value, codes):
     def fault(files):
         switch, tables = files.with_table("BUFFER_POOL")
         pool = next(row for row in tables["BUFFER_POOL"].values() if row["type"] == "ingress")
-        if pool.get(field) == value or (field in {"size", "xoff"} and not _lossless_classes(tables)):
+        # No headroom is shared where no pool has any, so 0 changes nothing there.
+        if pool.get(field, "0") == value or (field in {"size", "xoff"} and not _lossless_classes(tables)):
             raise Nowhere(field)
         pool[field] = value
         return switch, codes
