@@ -5,7 +5,7 @@ import tomllib
 
 import lint_fabrics
 import pytest
-from pauseframe import run
+from pauseframe import Scenario, run
 from pauseframe.devices.read import read_fabric
 from pauseframe.devices.sonic_schema import TABLES
 from pauseframe.imports.fabric import import_fabric
@@ -108,6 +108,17 @@ def test_hosts_own_settings_decide_their_transport(tmp_path):
     presets = [scenario["transport"]["preset"], *(t["preset"] for t in scenario["transports"].values())]
     assert sorted(presets) == ["bbr", "cubic", "dctcp"]
     assert scenario["host"]["mtu"] == "4000 B"
+
+
+def test_an_mtu_beyond_the_limits_of_the_key_is_listed(tmp_path):
+    folder = lint_fabrics.write(lint_fabrics.clos(2, 1, 2), tmp_path / "fabric")
+    (folder / "server0-0").mkdir()
+    rows = [{"ifname": "eth0", "link_type": "ether", "mtu": 9600}]
+    (folder / "server0-0" / "ip-link.json").write_text(json.dumps(rows))
+    found = imported(folder, load="incast")
+    assert tomllib.loads(found.toml)["host"]["mtu"] == "9216 B"
+    assert "server0-0:eth0 mtu 9600; the scenario has 9216" in map(str, found.scope.account.odd)
+    Scenario.from_toml(found.toml).resolve()
 
 
 def test_a_fabric_without_hosts_gets_one_at_each_open_port(tmp_path):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 POOL = 16_000_000
 """Bytes of the pool of a switch for which no file gives them."""
+MTUS = 576, 9216
+"""Limits of host.mtu in bytes; a host with another one has a line in the head of the scenario."""
 LARGEST_HOST_MTU = 9000
 """MTU in bytes of a host of which no file is there, at most: the MTU of a switch port has room for tunnels."""
 
@@ -85,14 +87,14 @@ def mtu_of(scope: Scope) -> int:
     """MTU of the hosts in bytes: the largest that a file gives to a host, else what the switches let through."""
     nics = [(end, nic.mtu) for end in scope.hosts if (nic := scope.fabric.nic(end)) and nic.mtu]
     if nics:
-        mtu = max(size for _, size in nics)
+        mtu = min(max(MTUS[0], *(size for _, size in nics)), MTUS[1])
         for end, size in nics:
             if size != mtu:
                 scope.account.differs(end.device, end.port, "mtu", str(size), str(mtu))
     else:
         scope.account.assume("no file gives the MTU of a host: that of the switches' lossless traffic or ports")
         sizes = [(e, s.lossless_mtu or min(p.mtu or DEFAULT_MTU, LARGEST_HOST_MTU)) for e, s, p in scope.ports()]
-        mtu = max(scope.choose("mtu of hosts", sizes, focused=False) or 0, 576)
+        mtu = max(scope.choose("mtu of hosts", sizes, focused=False) or 0, MTUS[0])
     return mtu
 
 
