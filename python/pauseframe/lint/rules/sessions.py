@@ -92,7 +92,7 @@ def _owners(fabric: Fabric) -> dict[Address, str | None]:
 
 
 def _known_as(switch: Switch, session: Session, peer: Address) -> str:
-    """The address by which the other end knows a switch: of a loopback interface if the session says so."""
+    """The address by which the other end knows a switch: that of a loopback interface if the session starts there."""
     loopbacks = [text.partition("/")[0] for name, own in switch.addresses.items() if _is_loopback(name) for text in own]
     return session.local if session.local in loopbacks else _own_address(switch, peer) or session.local
 
