@@ -147,7 +147,8 @@ def test_a_lossless_fabric_outlives_a_port_of_each_leaf() -> None:
     lost = {row["port"]: row["drops_link_down"] for row in run.ports if row["drops_link_down"]}
     reasons = ("drops_buffer_full", "drops_headroom_exceeded", "drops_headroom_pool")
     assert all(row[reason] == 0 for row in run.ports for reason in reasons)
-    # A frame in service and those on the wire at the host, acknowledgements among them; at the leaf also what arrives until the routes have changed: 1.25 GB/s.
+    # A frame in service and those on the wire at the host, acknowledgements among them; at the leaf also what arrives
+    # until the routes have changed: 1.25 GB/s.
     in_flight = 2 + 1.25e9 * 110e-6 / 1_000
     assert lost
     assert all(count <= (3 if port.startswith("host") else in_flight) for port, count in lost.items()), lost

@@ -233,7 +233,7 @@ workload = {{ kind = "flows", flows = [{{ src = "a", dst = "b", size = "5 MB" }}
         'preset = "tcp_bolt"',
     ],
 )
-def test_the_longest_path_is_that_of_the_longest_time(transport):
+def test_the_longest_path_is_that_of_the_longest_time(transport: str) -> None:
     """Windows of a round trip fill the way to the farthest host, in whatever order hosts are named."""
     times = set()
     for hosts in ('"a", "b", "c"', '"c", "a", "b"'):
@@ -244,14 +244,14 @@ def test_the_longest_path_is_that_of_the_longest_time(transport):
     assert len(times) == 1
 
 
-def test_the_longest_path_is_the_longest_of_several():
+def test_the_longest_path_is_the_longest_of_several() -> None:
     for seed in (1, 2, 3, 4):
         run = pf.run(pf.Scenario.from_toml(TWO_WAYS.format()), seed=seed, progress=False)
         [flow] = list(run.flows)
         assert flow["fct_us"] < 4900, seed
 
 
-def test_an_initial_window_of_a_bdp_is_that_of_the_own_link():
+def test_an_initial_window_of_a_bdp_is_that_of_the_own_link() -> None:
     """An idle host with a slow link does not shrink the windows of the others."""
     text = """
     topology = {{ kind = "custom", hosts = ["a", "b"{more}], switches = ["S"],
@@ -276,12 +276,12 @@ workload = { kind = "n_to_1", senders = 3, size = "1 MB" }
 """
 
 
-def sent_to(run, host):
+def sent_to(run: pf.Run, host: str) -> list[int]:
     """Packets sent to each port of a host."""
     return [row["tx_packets"] for row in run.ports if row["peer"].partition(":")[0] == host]
 
 
-def test_a_backup_port_receives_nothing():
+def test_a_backup_port_receives_nothing() -> None:
     run = pf.run(DUAL, set={"host.port_choice": "active-backup"}, progress=False)
     # Ports without a packet have no row.
     [first] = sent_to(run, "host0")
@@ -289,7 +289,7 @@ def test_a_backup_port_receives_nothing():
     assert all(row["slowdown"] >= 1 for row in run.queries)
 
 
-def test_the_least_loaded_port_is_so_with_the_new_flow():
+def test_the_least_loaded_port_is_so_with_the_new_flow() -> None:
     text = """
     topology = { kind = "custom", hosts = ["a", "b"], switches = ["S"], link = { delay = "1 us" },
       links = [{ ends = ["a", "S"], rate = "10 Gbps" }, { ends = ["a", "S"], rate = "40 Gbps" },
@@ -302,7 +302,7 @@ def test_the_least_loaded_port_is_so_with_the_new_flow():
     assert flow["fct_us"] < 225
 
 
-def test_equally_loaded_ports_are_drawn():
+def test_equally_loaded_ports_are_drawn() -> None:
     text = """
     topology = { kind = "star", hosts = 32, ports_per_host = 2, link = { rate = "10 Gbps", delay = "1 us" } }
     host = { port_choice = "least_loaded" }
@@ -319,7 +319,7 @@ def test_equally_loaded_ports_are_drawn():
 
 
 @pytest.mark.parametrize("kind", ["letflow", "ars"])
-def test_a_repaired_link_moves_no_flow_without_a_gap(kind):
+def test_a_repaired_link_moves_no_flow_without_a_gap(kind: str) -> None:
     """Packets come each 12 us; the link that they do not use is down for a while."""
     text = f"""
     stop = "3 ms"
@@ -341,7 +341,7 @@ def test_a_repaired_link_moves_no_flow_without_a_gap(kind):
         assert sorted(moved) == [False, True], seed
 
 
-def test_trimming_that_no_transport_knows_is_told():
+def test_trimming_that_no_transport_knows_is_told() -> None:
     text = (
         FABRIC.replace("switch = { pfc = true }", 'switch = { queue = "trim" }')
         + 'kind = "permutation"\nsize = "9 KB"\n'

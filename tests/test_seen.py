@@ -169,11 +169,12 @@ def test_no_number_breaks_in_a_narrow_terminal(width):
     variants = [name for one in range(6) for name in (f"variant{one}", "Δ to variant0")]
     columns = [{"header": name, "justify": "right"} for name in variants]
     table = terminal_table("", *columns, title="a table", rows=[("FCT, mean", *(cells * 6))])
-    console = Console(width=width, file=StringIO())
+    output = StringIO()
+    console = Console(width=width, file=output)
     parts = in_width(table, console)
     for part in parts:
         console.print(part)
-    printed = console.file.getvalue()
+    printed = output.getvalue()
     assert max(map(len, printed.splitlines())) <= width
     for whole in (*re.split(r" (?=[\[(])", cells[0]), *re.split(r" (?=[\[(])", cells[1])):
         assert printed.count(whole) == 6, whole
