@@ -105,7 +105,7 @@ impl HopChoiceState {
     }
 }
 
-/// Place of the state of a flow in the table of LetFlow.
+/// Place of the state of a flow in the table of `LetFlow`.
 fn letflow_key(packet: &Packet) -> (PortId, u32) {
     (PortId::NONE, packet.destination_endpoint_key().unwrap_or(packet.route))
 }
