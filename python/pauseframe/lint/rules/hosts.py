@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Facts = dict[tuple[str, str, str], str]
 """Values by (table, key, field)."""
-_NO_FIELDS = {"networkd": ("features",), NETPLAN: ("egress-qos-map",), NVIDIA: ("dscp-prio",)}
+_NO_FIELDS = {"networkd": ("features", "trust"), NETPLAN: ("egress-qos-map", "trust"), NVIDIA: ("dscp-prio",)}
 """Fields that a form cannot express, of rows that it has."""
 DCTCP_RTO_MIN_MS = 200.0
 """Linux's default minimum RTO in milliseconds, without `rto_min` on the route."""
