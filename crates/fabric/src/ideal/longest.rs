@@ -50,18 +50,15 @@ impl IdealFctCalculator {
         } else {
             Pick::Slowest
         };
-        let [there, back] = [largest, ack[0].1].map(|bytes| self.times_of_pairs(&groups, bytes, pick));
-        let sum = |[a, b]: [usize; 2]| Some(there.get(&[a, b])?.saturating_add(*back.get(&[b, a])?));
-        let pairs = self.pairs(&groups).filter_map(|(places, pair)| Some((sum(places)?, Reverse(pair))));
-        let (_, Reverse((from, to))) = pairs.max()?;
-        if pick == Pick::Fastest {
-            return Some(self.base_rtt(from, to, transport));
-        }
-        let time = |from, to, bytes, train: &[(u64, u32)]| {
-            let hops = self.hops_along(&self.slowest_path(from, to, bytes)?, to);
-            Some(self.one_way_time(&IdealPath { hops, one_path: true, cut: None }, train))
+        let rtt = |(from, to)| match pick {
+            Pick::Fastest => Some(self.base_rtt(from, to, transport)),
+            Pick::Slowest => {
+                let there = self.time_of_slowest_path(from, to, &train)?;
+                Some(there.saturating_add(self.time_of_slowest_path(to, from, &ack)?))
+            }
         };
-        Some(time(from, to, largest, &train)?.saturating_add(time(to, from, ack[0].1, &ack)?))
+        let farthest = groups.iter().filter_map(|group| self.farthest_from(&groups, group, largest, pick));
+        farthest.filter_map(rtt).max()
     }
 
     /// The number of links between the two hosts with most of them.
@@ -88,16 +85,10 @@ impl IdealFctCalculator {
         groups.into_values().collect()
     }
 
-    /// All pairs of groups with ports of two hosts, one for each.
-    fn pairs<'a>(&'a self, groups: &'a [Alike]) -> impl Iterator<Item = ([usize; 2], (NodeId, NodeId))> + 'a {
-        let places = (0..groups.len()).flat_map(move |a| (0..groups.len()).map(move |b| [a, b]));
-        places.filter_map(move |[a, b]| {
-            let of_two =
-                groups[a].ports.iter().flat_map(|from| groups[b].ports.iter().map(|to| (*from, *to)));
-            let mut of_two =
-                of_two.filter(|(from, to)| self.topology.host_of(*from) != self.topology.host_of(*to));
-            of_two.next().map(|pair| ([a, b], pair))
-        })
+    /// Ports of two hosts, one of each group.
+    fn pair(&self, from: &Alike, to: &Alike) -> Option<(NodeId, NodeId)> {
+        let mut pairs = from.ports.iter().flat_map(|from| to.ports.iter().map(|to| (*from, *to)));
+        pairs.find(|(from, to)| self.topology.host_of(*from) != self.topology.host_of(*to))
     }
 
     fn distance(&self, from: NodeId, to: NodeId) -> u32 {
@@ -106,35 +97,41 @@ impl IdealFctCalculator {
     }
 
     fn farthest_pair(&self, groups: &[Alike]) -> Option<(NodeId, NodeId)> {
-        let pairs = self.pairs(groups).map(|(_, pair)| pair);
+        let pairs = groups.iter().flat_map(|a| groups.iter().filter_map(move |b| self.pair(a, b)));
         let reached = pairs.map(|(from, to)| (self.distance(from, to), (from, to)));
         let reached = reached.filter(|(distance, _)| *distance < u32::MAX);
         reached.max_by_key(|(distance, pair)| (*distance, Reverse(*pair))).map(|(_, pair)| pair)
     }
 
-    /// By pair of groups: the time of a packet of so many bytes on one of the paths that its hosts and switches can choose.
-    fn times_of_pairs(&self, groups: &[Alike], bytes: u32, pick: Pick) -> BTreeMap<[usize; 2], Span> {
-        let mut by_destination: BTreeMap<NodeId, Vec<([usize; 2], NodeId)>> = BTreeMap::new();
-        for (places, (from, to)) in self.pairs(groups) {
-            by_destination.entry(to).or_default().push((places, from));
-        }
-        let mut times = BTreeMap::new();
-        for (to, sources) in by_destination {
-            let mut known = BTreeMap::new();
-            for (places, from) in sources {
-                let time = match &self.settings.vlans {
-                    Some(vlans) => {
-                        pick.of(vlans.candidate_paths(from, to).map(|path| self.time_along(&path, bytes)))
-                    }
-                    None => self.time_from(from, to, (bytes, pick), &mut known),
-                };
-                times.extend(time.map(|time| (places, time)));
-            }
-        }
-        times
+    /// The pair of ports with the longest time of a packet of so many bytes to a group.
+    fn farthest_from(
+        &self,
+        groups: &[Alike],
+        group: &Alike,
+        bytes: u32,
+        pick: Pick,
+    ) -> Option<(NodeId, NodeId)> {
+        let mut known: BTreeMap<NodeId, BTreeMap<NodeId, (Span, PortId)>> = BTreeMap::new();
+        let times = groups.iter().filter_map(|other| {
+            let (from, to) = self.pair(other, group)?;
+            let time = match &self.settings.vlans {
+                Some(vlans) => {
+                    pick.of(vlans.candidate_paths(from, to).map(|path| self.time_along(&path, bytes)))
+                }
+                None => self.time_from(from, to, (bytes, pick), known.entry(to).or_default()),
+            };
+            Some((time?, Reverse((from, to))))
+        });
+        times.max().map(|(_, Reverse(pair))| pair)
     }
 
-    /// The path with that time.
+    /// The time of packets on the slowest path.
+    fn time_of_slowest_path(&self, from: NodeId, to: NodeId, train: &[(u64, u32)]) -> Option<Span> {
+        let largest = train.iter().map(|(_, size)| *size).max()?;
+        let hops = self.hops_along(&self.slowest_path(from, to, largest)?, to);
+        Some(self.one_way_time(&IdealPath { hops, one_path: true, cut: None }, train))
+    }
+
     fn slowest_path(&self, from: NodeId, to: NodeId, bytes: u32) -> Option<Vec<PortId>> {
         if let Some(vlans) = &self.settings.vlans {
             return vlans.candidate_paths(from, to).max_by_key(|path| self.time_along(path, bytes));

@@ -339,3 +339,17 @@ fn samples_show_the_window_of_who_sends_more() {
         assert_eq!(largest > initial_window, is_requester, "{reply}: {largest}");
     }
 }
+
+#[test]
+fn no_samples_are_taken_once_sampling_is_off() {
+    let topology = star(2, link(10, Span::from_us(1))).unwrap();
+    let flows = [flow(&topology, "host1", "host0", 1_000_000)];
+    let mut network = build(&topology, &settings(config()), &flows);
+    network.enable_sampling(SamplePlan { every: Span::from_us(10), ports: vec![], workloads: vec![true] });
+    proceed(&mut network, Time::ZERO + Span::from_us(100));
+    assert!(!network.take_metric_samples().is_empty());
+    network.disable_sampling();
+    let ending = proceed(&mut network, Time::MAX);
+    assert!(network.take_metric_samples().is_empty());
+    assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
+}
