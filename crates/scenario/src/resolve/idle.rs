@@ -276,10 +276,7 @@ fn queues(ledger: &mut Ledger, switch: &SwitchSpec, transports: &[Named], worklo
         if switch.queue_of(priority) != QueueDiscipline::Pfabric {
             continue;
         }
-        let class = switch.classes.iter().find(|(_, class)| class.priorities.contains(&priority));
-        let class = class.filter(|(_, class)| class.queue.is_some());
-        let path =
-            class.map_or("switch.queue".to_owned(), |(name, _)| format!("switch.classes.{name}.queue"));
+        let path = path_of_queue(switch, priority);
         if !ledger.failed(&path) {
             let message = format!(
                 "\"pfabric\" serves by the bytes that a flow has left, which packets of kind {kind:?} (priority {priority}) do not say"
@@ -287,6 +284,13 @@ fn queues(ledger: &mut Ledger, switch: &SwitchSpec, transports: &[Named], worklo
             ledger.problem(&path, message, "use \"fifo\" for their priority (switch.classes), or TCP");
         }
     }
+}
+
+/// The key that gives a priority its queue discipline.
+fn path_of_queue(switch: &SwitchSpec, priority: Priority) -> String {
+    let class = switch.classes.iter().find(|(_, class)| class.priorities.contains(&priority));
+    let class = class.filter(|(_, class)| class.queue.is_some());
+    class.map_or("switch.queue".to_owned(), |(name, _)| format!("switch.classes.{name}.queue"))
 }
 
 /// Trimming needs a receiver that asks for the payload at once, which is NSCC's.
@@ -300,8 +304,9 @@ fn trimming(ledger: &mut Ledger, switch: &SwitchSpec, transports: &[Named], work
     let of_sources = of_sources.map(|udp| (udp.priority, false, "datagrams".to_owned()));
     for (priority, asks, whose) in of_transports.chain(of_sources) {
         if !asks && switch.queue_of(priority) == QueueDiscipline::Trim {
+            let path = path_of_queue(switch, priority);
             ledger.warn(format!(
-                "switch.queue: \"trim\" trims packets of NSCC alone (rdma_control = \"nscc\"): those of {whose} are queued and dropped as with \"fifo\""
+                "{path}: \"trim\" trims packets of NSCC alone (rdma_control = \"nscc\"): those of {whose} are queued and dropped as with \"fifo\""
             ));
         }
     }
