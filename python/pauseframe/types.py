@@ -266,6 +266,7 @@ class HeadroomRow(TypedDict):
     reaction_ns: float
     last_frame_ns: float
     delay_ns: float
+    pipeline_ns: float
     jitter_back_ns: float
     jitter_ns: float
     arriving_bytes: int

@@ -45,6 +45,8 @@ pub(crate) enum Event {
     HoldTimer(HeldFlowId),
     /// The CPU of a Linux machine that switches has forwarded a super-packet.
     SuperPacketForwarded(SwitchId),
+    /// The first packet from this port in the forwarding pipeline of its switch has passed it.
+    Forward(PortId),
     /// A stack outside of the simulator acts.
     External,
 }
@@ -117,7 +119,8 @@ impl Event {
                 return 38 << EVENT_KIND_SHIFT | u64::from(switch.0) << 32 | u64::from(to);
             }
             Event::SuperPacketForwarded(switch) => (39, switch.0),
-            Event::External => (40, 0),
+            Event::Forward(port) => (40, port.0),
+            Event::External => (41, 0),
         };
         kind << EVENT_KIND_SHIFT | u64::from(index)
     }
@@ -176,6 +179,7 @@ impl Event {
                 Event::HoldTimer(HeldFlowId { switch: SwitchId((code >> 32) as u32 & 0xff_ffff), to: index })
             }
             39 => Event::SuperPacketForwarded(SwitchId(index)),
+            40 => Event::Forward(PortId(index)),
             _ => Event::External,
         }
     }
@@ -205,6 +209,7 @@ mod tests {
             Event::PauseStorm(1),
             Event::HoldTimer(HeldFlowId { switch: SwitchId((1 << 24) - 1), to: u32::MAX }),
             Event::SuperPacketForwarded(SwitchId(2)),
+            Event::Forward(PortId(6)),
             Event::External,
         ];
         for event in all {

@@ -2,7 +2,7 @@
 //!
 //! It follows IEEE 802.1Qbb Annex O. The terms in order: a full frame in service on the reverse link; one pause frame of each other lossless class
 //! and the pause frame itself; its propagation; the reaction time; a full frame that started just before the pause took effect; its propagation; and
-//! the jitter of both directions. Finally the frame that exceeded XOFF, all but one byte of which is in the headroom. Left out: the allowances of
+//! the jitter of both directions; and the forwarding pipeline, after which packets count (SONiC's tables: `pipeline_latency`). Finally the frame that exceeded XOFF, all but one byte of which is in the headroom. Left out: the allowances of
 //! Annex O for cables and PHYs beyond the link's delay.
 
 use crate::ids::SlotId;
@@ -10,7 +10,7 @@ use crate::plan::{MIN_DATAGRAM_BYTES, NetworkPlan};
 use crate::settings::{
     BufferPolicy, DualTorSettings, FrameOverhead, HeadroomPoolSettings, PfcSettings, SwitchOverride,
 };
-use pauseframe_topology::Channel;
+use pauseframe_topology::{Channel, NodeKind};
 use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Priority, Span, counted};
 
 /// The terms of the headroom of one link for one class.
@@ -24,6 +24,8 @@ pub struct LinkHeadroom {
     pub delay_back: Span,
     /// Reaction time from its last bit to its effect.
     pub reaction: Span,
+    /// Time in the forwarding pipeline of the switch, before a packet counts.
+    pub pipeline: Span,
     /// Transmission time of a full frame that started just before the effect.
     pub last_frame: Span,
     /// Propagation of the data.
@@ -56,6 +58,7 @@ impl LinkHeadroom {
                 * u64::from(lossless),
             delay_back: back.delay,
             reaction,
+            pipeline: Span::ZERO,
             last_frame: data.rate.serialise(in_flight_frames(max_frame)),
             delay: data.delay,
             jitter_back: Span::ZERO,
@@ -81,6 +84,14 @@ impl LinkHeadroom {
         self
     }
 
+    /// Adds the time that packets spend in the pipeline of the switch before they count.
+    #[must_use]
+    pub fn with_pipeline(mut self, pipeline: Span, rate: BitRate, overhead: FrameOverhead) -> LinkHeadroom {
+        self.pipeline = pipeline;
+        self.compute_bytes_after_xoff(rate, overhead);
+        self
+    }
+
     fn compute_bytes_after_xoff(&mut self, rate: BitRate, overhead: FrameOverhead) {
         // Preambles and gaps do not reach the buffer; full frames have the smallest share of them.
         let (wire, frame) = (rate.bytes_in(self.headroom_time()).0 + 1, self.crossing.0 + 1);
@@ -98,7 +109,7 @@ impl LinkHeadroom {
     /// Time from the crossing of XOFF to the arrival of the last bit sent before the pause took effect.
     pub fn headroom_time(&self) -> Span {
         let way_back = self.frame_ahead + self.pause_frames + self.delay_back + self.jitter_back;
-        way_back + self.reaction + self.last_frame + self.delay + self.jitter
+        way_back + self.reaction + self.last_frame + self.delay + self.jitter + self.pipeline
     }
 
     /// Maximum additional delay of a renewing pause frame relative to the first one: a frame in service, other pause frames and jitter.
@@ -372,6 +383,10 @@ impl NetworkPlan {
             data.rate,
             overhead,
         );
+        let is_switch = self.topology.nodes()[self.topology.peer(port)].kind == NodeKind::Switch;
+        if is_switch && self.settings.switch_latency > Span::ZERO {
+            needed = needed.with_pipeline(self.settings.switch_latency, data.rate, overhead);
+        }
         if self.settings.dual_tor.is_some() {
             needed.add_outer_headers(data.rate, overhead);
         }

@@ -78,11 +78,9 @@ pub(crate) struct HotPathSettings {
     pub(crate) timed: u8,
     pub(crate) shared: bool,
     pub(crate) ets: bool,
-    /// The next class is not always the highest eligible one.
-    pub(crate) runs_scheduler: bool,
     /// Switches look up next hops, because packets are sprayed or have VLANs. Otherwise packets carry their path.
     pub(crate) look_up: bool,
-    /// The same, or what goes where is recorded.
+    /// The same, or packets pass a pipeline or tunnels, or what goes where is recorded.
     pub(crate) slow_next_hop: bool,
     /// Paths may lead through tunnels between ToRs of mux cables.
     pub(crate) tunnels: bool,
@@ -179,7 +177,7 @@ impl HotPathSettings {
             unchecked_below,
             mark_above,
             fixed_lossless: if shared { 0 } else { lossless & !watched_arrivals },
-            direct: if pipelined || settings.qcn.is_some() {
+            direct: if settings.qcn.is_some() {
                 0
             } else {
                 !set(&|policy| {
@@ -197,9 +195,9 @@ impl HotPathSettings {
             timed: set(&|policy| policy.codel.is_some()),
             shared,
             ets,
-            runs_scheduler: pipelined || ets,
             look_up: settings.hop_choice.is_some() || settings.vlans.is_some(),
-            slow_next_hop: settings.hop_choice.is_some()
+            slow_next_hop: pipelined
+                || settings.hop_choice.is_some()
                 || settings.vlans.is_some()
                 || settings.dual_tor.is_some()
                 || settings.linux_switch.is_some(),

@@ -111,7 +111,7 @@ impl Partition {
     fn on_tx_done(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
         let (mut node, port) = BorrowedNodePorts::borrow_sender(ports, port);
-        if node.finish_service(port, ctx) {
+        if node.finish_service(port) {
             match node.owner_node().unpack() {
                 SwitchOrHost::Switch(_) => {
                     BorrowedSwitch::new(node, switching).transmit_next(port, ctx);
@@ -251,6 +251,12 @@ impl Partition {
         BorrowedSwitch::new(node, switching).on_interrupt(port, ctx);
     }
 
+    fn on_pipeline_passed(&mut self, port: PortId) {
+        let Partition { ports, switching, ctx, .. } = self;
+        let (node, ingress) = BorrowedNodePorts::borrow_receiver(ports, port);
+        BorrowedSwitch::new(node, switching).leave_pipeline(ingress, ctx);
+    }
+
     fn on_super_packet_forwarded(&mut self, switch: SwitchId) {
         let Partition { ports, switching, ctx, .. } = self;
         let machine = &ctx.plan.topology.nodes()[switching.switches[switch].node];
@@ -357,6 +363,7 @@ impl Partition {
             Event::HoldTimer(held) => self.on_hold_timer(held),
             Event::Interrupt(port) => self.on_interrupt(port),
             Event::SuperPacketForwarded(switch) => self.on_super_packet_forwarded(switch),
+            Event::Forward(port) => self.on_pipeline_passed(port),
             Event::External => self.on_external_event(),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }

@@ -36,6 +36,8 @@ pub struct HeadroomRow {
     pub last_frame_ns: f64,
     /// Propagation delay of the data.
     pub delay_ns: f64,
+    /// Time in the forwarding pipeline of the switch (`switch.latency`).
+    pub pipeline_ns: f64,
     /// Largest delay that jitter adds to the pause frame.
     pub jitter_back_ns: f64,
     /// Largest delay that jitter adds to data.
@@ -132,6 +134,7 @@ fn row(
         reaction_ns: ns(needed.reaction),
         last_frame_ns: ns(needed.last_frame),
         delay_ns: ns(needed.delay),
+        pipeline_ns: ns(needed.pipeline),
         jitter_back_ns: ns(needed.jitter_back),
         jitter_ns: ns(needed.jitter),
         arriving_bytes: needed.arriving.0,

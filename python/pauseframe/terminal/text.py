@@ -521,6 +521,7 @@ def headroom_table(rows: list[HeadroomRow]) -> Table:
         "reaction_ns": "reaction",
         "last_frame_ns": "last frame",
         "delay_ns": "delay",
+        "pipeline_ns": "pipeline",
         "jitter_back_ns": "jitter back",
         "jitter_ns": "jitter",
         "arriving_bytes": "= arriving B",

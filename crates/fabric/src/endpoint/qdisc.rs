@@ -13,7 +13,6 @@ use crate::settings::CodelSettings;
 use crate::wire::counters::DropReason;
 use crate::wire::own::EgressQueueToken;
 use pauseframe_engine::mix_bits;
-use pauseframe_units::Span;
 use std::collections::BTreeMap;
 
 /// The packets of a class that wait for the ring.
@@ -143,7 +142,6 @@ impl BorrowedHost<'_> {
             packets: &mut ctx.packets,
             backlog: qdisc.bytes,
             now,
-            latency: Span::ZERO,
             decision: Decision::default(),
         };
         ask(qdisc.discipline.discipline_mut()?, &mut leaving);

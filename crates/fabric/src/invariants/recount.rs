@@ -50,6 +50,7 @@ impl<'a> PartitionRecount<'a> {
         }
         for switch in self.partition.switching.switches.ids() {
             self.visit_held(switch);
+            self.visit_pipeline(switch);
             self.visit_unforwarded(switch);
             self.check_switch_buffer(switch);
         }
@@ -125,9 +126,8 @@ impl<'a> PartitionRecount<'a> {
                 self.assert_recount("the packet count", port, u64::from(slot.waiting), count);
             }
         }
-        let bound = state.tx_pending || state.in_pipeline;
         assert!(
-            !state.has_eligible_frames() || bound,
+            !state.has_eligible_frames() || state.tx_pending,
             "{} has something to send and will not send it",
             self.port_name(port)
         );
@@ -182,6 +182,13 @@ impl<'a> PartitionRecount<'a> {
     fn add_to_accounts(&mut self, owed: Vec<(SlotId, u64)>) {
         for (account, size) in owed {
             self.accounts[account] += size;
+        }
+    }
+
+    /// Visits the packets in the forwarding pipeline of a switch.
+    fn visit_pipeline(&mut self, number: SwitchId) {
+        for (port, fifo) in &self.partition.switching.switches[number].pipeline {
+            self.visit_fifo(*fifo, *port, "the forwarding pipeline", |_| {});
         }
     }
 

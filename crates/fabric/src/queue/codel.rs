@@ -5,7 +5,7 @@
 //! interval / sqrt(2), and from the seventh drop on the error is below 1 %. A test compares.
 
 use super::{Departure, Discipline, TimedDiscipline, TimedPacket};
-use crate::frame::{Packet, PacketFifo, PacketId, PacketPool};
+use crate::frame::{PacketFifo, PacketId, PacketPool};
 use crate::settings::CodelSettings;
 use pauseframe_units::{Span, Time};
 
@@ -139,7 +139,7 @@ impl Discipline for Codel {
     const RANKED: bool = true;
     const TIMED: bool = true;
 
-    fn choose_next(_queue: &mut PacketFifo, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
+    fn choose_next(_queue: &mut PacketFifo, _packets: &mut PacketPool) {}
 
     fn evict_for(_queue: &mut PacketFifo, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
         None
@@ -167,14 +167,12 @@ impl TimedDiscipline for CodelQueue {
             return;
         }
         let Departure { queue, packets, decision, .. } = leaving;
-        let (now, latency, mut backlog) = (leaving.now, leaving.latency, leaving.backlog);
+        let (now, mut backlog) = (leaving.now, leaving.backlog);
         let take = || {
-            let index = queue.head().filter(|head| packets[*head].at + latency <= now)?;
-            queue.pop_front(packets);
-            let TimedPacket { size, sojourn, is_ect } = TimedPacket::of(&packets[index], latency, now);
+            let index = queue.pop_front(packets)?;
+            let TimedPacket { size, sojourn, is_ect } = TimedPacket::of(&packets[index], now);
             backlog -= u64::from(size);
-            let next_waits = queue.head().is_some_and(|next| packets[next].at + latency <= now);
-            Some(Judged { index, size, sojourn, is_ect, behind: if next_waits { backlog } else { 0 } })
+            Some(Judged { index, size, sojourn, is_ect, behind: backlog })
         };
         let chosen = self.law.next_packet(&self.settings, (self.mtu, now), take, |index| decision.dropped.push(index));
         if let Some((packet, mark)) = chosen {
@@ -191,10 +189,6 @@ impl TimedDiscipline for CodelQueue {
 
     fn fifos(&self) -> Vec<PacketFifo> {
         Vec::new()
-    }
-
-    fn has_sorted_packets(&self) -> bool {
-        false
     }
 
     fn reset(&mut self, _queue: &mut PacketFifo, _packets: &mut PacketPool) {

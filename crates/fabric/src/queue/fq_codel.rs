@@ -16,7 +16,7 @@ impl Discipline for FqCodel {
     const RANKED: bool = true;
     const TIMED: bool = true;
 
-    fn choose_next(_queue: &mut PacketFifo, _packets: &mut PacketPool, _may_go: impl Fn(&Packet) -> bool) {}
+    fn choose_next(_queue: &mut PacketFifo, _packets: &mut PacketPool) {}
 
     fn evict_for(_queue: &mut PacketFifo, _packets: &mut PacketPool, _newcomer: PacketId) -> Option<PacketId> {
         None
@@ -67,7 +67,7 @@ impl FqCodelQueue {
         self.settings.quantum.map_or(i64::from(self.mtu), |quantum| quantum.0 as i64)
     }
 
-    /// Sorts packets that have passed the forwarding pipeline into the queues of their flows (`fq_codel_enqueue`).
+    /// Sorts packets into the queues of their flows (`fq_codel_enqueue`).
     fn sort_arrivals(&mut self, leaving: &mut Departure) {
         if self.flows.is_empty() {
             let (packets, law) = (PacketFifo::EMPTY, ControlLaw::default());
@@ -76,12 +76,8 @@ impl FqCodelQueue {
         }
         let quantum = self.quantum();
         let chosen = self.chosen.and_then(|_| leaving.queue.pop_front(leaving.packets));
-        while let Some(index) = leaving.queue.head() {
+        while let Some(index) = leaving.queue.pop_front(leaving.packets) {
             let packet = leaving.packets[index];
-            if packet.at + leaving.latency > leaving.now {
-                break;
-            }
-            leaving.queue.pop_front(leaving.packets);
             let number = self.flow_of(&packet);
             let flow = &mut self.flows[number as usize];
             flow.packets.push_back(leaving.packets, index);
@@ -107,12 +103,12 @@ impl FqCodelQueue {
     /// The next packet of a flow, and whether it gets CE; drops those before it that are due.
     fn take_from(&mut self, number: u32, leaving: &mut Departure) -> Option<(Judged, bool)> {
         let Departure { packets, decision, .. } = leaving;
-        let (now, latency) = (leaving.now, leaving.latency);
+        let now = leaving.now;
         let (flow, all) = (&mut self.flows[number as usize], &mut self.bytes);
         let mut law = flow.law;
         let take = || {
             let index = flow.pop(packets)?;
-            let TimedPacket { size, sojourn, is_ect } = TimedPacket::of(&packets[index], latency, now);
+            let TimedPacket { size, sojourn, is_ect } = TimedPacket::of(&packets[index], now);
             *all -= u64::from(size);
             Some(Judged { index, size, sojourn, is_ect, behind: *all })
         };
@@ -180,10 +176,6 @@ impl TimedDiscipline for FqCodelQueue {
         self.flows.iter().map(|flow| flow.packets).filter(|packets| !packets.is_empty()).collect()
     }
 
-    fn has_sorted_packets(&self) -> bool {
-        self.bytes > 0
-    }
-
     fn reset(&mut self, queue: &mut PacketFifo, packets: &mut PacketPool) {
         for flow in &mut self.flows {
             while let Some(index) = flow.packets.pop_front(packets) {
@@ -200,7 +192,7 @@ mod tests {
     use super::*;
     use crate::queue::{Decision, QueueDiscipline};
     use crate::queue::contract::segment;
-    use pauseframe_units::{Span, Time};
+    use pauseframe_units::Time;
 
     const SIZE: u16 = 1000;
 
@@ -231,7 +223,6 @@ mod tests {
                 packets: &mut self.packets,
                 backlog: 0,
                 now,
-                latency: Span::ZERO,
                 decision: Decision::default(),
             };
             ask(&mut self.flows, &mut leaving);

@@ -6,7 +6,7 @@
 //! dozen packets long and are searched.
 
 use super::Discipline;
-use crate::frame::{PacketFifo, Packet, PacketId, PacketPool};
+use crate::frame::{PacketFifo, PacketId, PacketPool};
 
 /// The packets of a FIFO, each with its predecessor.
 fn with_predecessors(queue: PacketFifo, packets: &PacketPool) -> impl Iterator<Item = (PacketId, PacketId)> {
@@ -24,9 +24,8 @@ impl Discipline for Pfabric {
     const RANKED: bool = true;
 
     /// Moves the earliest packet of the best-ranked flow to the front.
-    fn choose_next(queue: &mut PacketFifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
+    fn choose_next(queue: &mut PacketFifo, packets: &mut PacketPool) {
         let best = with_predecessors(*queue, packets)
-            .filter(|(_, index)| may_go(&packets[*index]))
             .min_by_key(|(_, index)| packets[*index].pfabric_rank());
         let Some((_, best)) = best else { return };
         let flow = packets[best].destination_endpoint_key();
@@ -53,6 +52,7 @@ impl Discipline for Pfabric {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Packet;
     use crate::queue::contract::segment;
     use pauseframe_units::Time;
 
@@ -78,7 +78,7 @@ mod tests {
     fn drain(packets: &mut PacketPool, queue: &mut PacketFifo) -> Vec<(u32, u32)> {
         let mut out = Vec::new();
         while !queue.is_empty() {
-            Pfabric::choose_next(queue, packets, |_| true);
+            Pfabric::choose_next(queue, packets);
             out.extend(queue.pop_front(packets).map(|index| name(&packets[index])));
         }
         out
@@ -100,13 +100,6 @@ mod tests {
         let ranks = [(3, 7), (1, 7), (3, 7), (2, 7)];
         let (mut packets, mut queue) = queue_of(&ranks);
         assert_eq!(drain(&mut packets, &mut queue), ranks);
-    }
-
-    #[test]
-    fn packets_in_the_pipeline_are_not_chosen() {
-        let (mut packets, mut queue) = queue_of(&[(1, 9), (2, 5), (3, 1)]);
-        Pfabric::choose_next(&mut queue, &mut packets, |packet| packet.at < Time(2));
-        assert_eq!(content(&packets, queue), [(2, 5), (1, 9), (3, 1)]);
     }
 
     #[test]

@@ -24,9 +24,6 @@ pub(crate) trait TimedDiscipline: Debug {
     /// Packets that are not in the queue of the port.
     fn fifos(&self) -> Vec<PacketFifo>;
 
-    /// Whether a packet waits that has passed the forwarding pipeline, as far as the discipline has looked.
-    fn has_sorted_packets(&self) -> bool;
-
     /// Puts all packets into `queue` and forgets everything else.
     fn reset(&mut self, queue: &mut PacketFifo, packets: &mut PacketPool);
 }
@@ -39,8 +36,6 @@ pub(crate) struct Departure<'a> {
     /// Bytes of all waiting packets, wherever they are.
     pub(crate) backlog: u64,
     pub(crate) now: Time,
-    /// Time that packets spend in the forwarding pipeline, before they count as queued.
-    pub(crate) latency: Span,
     pub(crate) decision: Decision,
 }
 
@@ -75,10 +70,10 @@ pub(crate) struct TimedPacket {
 }
 
 impl TimedPacket {
-    pub(crate) fn of(packet: &Packet, latency: Span, now: Time) -> TimedPacket {
+    pub(crate) fn of(packet: &Packet, now: Time) -> TimedPacket {
         TimedPacket {
             size: u32::from(packet.size),
-            sojourn: now - (packet.at + latency),
+            sojourn: now - packet.at,
             is_ect: packet.ecn_codepoint() != EcnCodepoint::NotEct,
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod linux_state;
 mod marking;
 pub(crate) mod node;
 pub(crate) mod paths;
+mod pipeline;
 pub(crate) mod pool;
 mod port_quality;
 mod serving;
@@ -37,7 +38,7 @@ use self::tunnel_state::Tunnels;
 use self::vlan::SwitchVlanTables;
 use crate::class::ClassPolicy;
 use crate::context::Context;
-use crate::frame::PacketId;
+use crate::frame::{PacketFifo, PacketId};
 use crate::ids::{SlotId, SwitchId};
 use crate::marker::{Marker, MarkerState};
 use crate::path_hash::PathHash;
@@ -49,6 +50,7 @@ use crate::wire::own::{EgressQueueToken, PortToken};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_routing::NextHops;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The switches of a partition with all their state except their ports.
@@ -88,6 +90,8 @@ pub(crate) struct Switch {
     pub(crate) conweave: Option<Box<ConWeaveState>>,
     /// What it does as a Linux machine.
     pub(crate) linux: Option<Box<LinuxSwitchState>>,
+    /// Packets in the forwarding pipeline, by the port at the other end of the link that they came by.
+    pub(crate) pipeline: BTreeMap<PortId, PacketFifo>,
     /// Chooses which packet is trimmed.
     trims: Rng,
 }
@@ -103,6 +107,7 @@ impl PartitionSwitches {
             hops: HopChoiceState::new(random_stream(settings.seed, "spray", u64::from(id.0))),
             conweave: None,
             linux: settings.linux_switch.map(|linux| Box::new(LinuxSwitchState::new(linux))),
+            pipeline: BTreeMap::new(),
             trims: random_stream(settings.seed, "trim", u64::from(id.0)),
         };
         PartitionSwitches {
@@ -131,9 +136,19 @@ impl PartitionSwitches {
 }
 
 impl<'n> BorrowedSwitch<'n> {
-    /// Forwards a packet that arrived by `ingress`.
+    /// Forwards a packet that arrived by `ingress`, or takes it into the pipeline.
     #[inline(always)]
     pub(crate) fn forward_packet(&mut self, ingress: PortToken<'n>, index: PacketId, ctx: &mut Context) {
+        if ctx.hot.slow_next_hop && ctx.hot.pipelined {
+            self.reborrow().enter_pipeline(ingress, index, ctx);
+            return;
+        }
+        self.look_up_and_send(ingress, index, ctx);
+    }
+
+    /// Forwards a packet that has passed the pipeline.
+    #[inline(always)]
+    fn look_up_and_send(&mut self, ingress: PortToken<'n>, index: PacketId, ctx: &mut Context) {
         let packet = &mut ctx.packets[index];
         let mut class = packet.class;
         let egress = if ctx.hot.slow_next_hop {

@@ -10,16 +10,14 @@ use crate::wire::ingress::PacketAccountFields;
 use crate::wire::own::PortToken;
 
 impl<'n> BorrowedSwitch<'n> {
-    /// Moves the packet that `class` sends next to the front. Packets still in the forwarding pipeline are not eligible.
+    /// Moves the packet that `class` sends next to the front.
     pub(super) fn choose_next(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) {
         if ctx.hot.timed & 1 << class != 0 {
             self.choose_timed(port, class, ctx);
             return;
         }
-        let (slot, latency, now) = (port.egress_token(class, &ctx.hot), ctx.hot.switch_latency, ctx.now());
-        let through = |packet: &Packet| packet.at + latency <= now;
-        let discipline = self.class_policy(class).queue;
-        discipline.choose_next(&mut self.ports.egress_queue_mut(slot).queue, &mut ctx.packets, through);
+        let (slot, discipline) = (port.egress_token(class, &ctx.hot), self.class_policy(class).queue);
+        discipline.choose_next(&mut self.ports.egress_queue_mut(slot).queue, &mut ctx.packets);
     }
 
     /// Evicts a packet from the queue that `index` is to join, if the discipline prefers `index`; false if it does not.

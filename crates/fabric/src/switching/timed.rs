@@ -77,14 +77,13 @@ impl<'n> BorrowedSwitch<'n> {
         ctx: &mut Context,
         ask: impl FnOnce(&mut dyn TimedDiscipline, &mut Departure),
     ) -> Option<Decision> {
-        let (now, latency) = (ctx.now(), ctx.hot.switch_latency);
+        let now = ctx.now();
         let (queue, discipline) = self.queue_and_discipline(port.egress_token(class, &ctx.hot))?;
         let mut leaving = Departure {
             backlog: queue.backlog,
             queue: &mut queue.queue,
             packets: &mut ctx.packets,
             now,
-            latency,
             decision: Decision::default(),
         };
         ask(discipline, &mut leaving);
@@ -118,18 +117,6 @@ impl<'n> BorrowedSwitch<'n> {
         if self.ports.egress_queue(port.egress_token(class, &ctx.hot)).backlog > 0 {
             self.ports.port_state_mut(port).ready |= 1 << class;
         }
-    }
-
-    /// Classes whose discipline keeps packets, which have all passed the forwarding pipeline.
-    pub(super) fn sorted_classes(&mut self, port: PortToken<'n>, ctx: &Context) -> u8 {
-        let mut sorted = 0;
-        let timed = self.ports.port_state(port).ready & ctx.hot.timed;
-        for class in (0..8_u8).filter(|class| timed & 1 << class != 0) {
-            let slot = port.egress_token(class, &ctx.hot);
-            let found = self.queue_and_discipline(slot);
-            sorted |= u8::from(found.is_some_and(|(_, discipline)| discipline.has_sorted_packets())) << class;
-        }
-        sorted
     }
 
     /// Puts all packets of a queue back into it, and forgets the state of its discipline.

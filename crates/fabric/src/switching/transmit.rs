@@ -27,9 +27,8 @@ impl<'n> BorrowedSwitch<'n> {
         if self.ports.transmit_pause_frame(port, ctx) {
             return;
         }
-        let class = if ctx.hot.runs_scheduler {
-            let Some(class) = self.reborrow().choose_class(port, ctx) else { return };
-            class
+        let class = if ctx.hot.ets {
+            self.reborrow().choose_class(port, ctx)
         } else {
             self.ports.port_state(port).eligible_classes().ilog2() as u8
         };
@@ -41,25 +40,16 @@ impl<'n> BorrowedSwitch<'n> {
         self.ports.put_on_wire(port, index, ctx);
     }
 
-    /// Chooses the class if it is not simply the highest: with a forwarding pipeline or another scheduler.
+    /// The class that ETS serves next.
     #[inline(never)]
-    fn choose_class(&mut self, port: PortToken<'n>, ctx: &mut Context) -> Option<u8> {
-        let startable = if ctx.hot.pipelined {
-            let sorted = self.sorted_classes(port, ctx);
-            let through = self.ports.ready_classes_or_schedule(port, sorted, ctx);
-            (through != 0).then_some(through)?
-        } else {
-            self.ports.port_state(port).eligible_classes()
-        };
-        if !ctx.hot.ets {
-            return Some(startable.ilog2() as u8);
-        }
+    fn choose_class(&mut self, port: PortToken<'n>, ctx: &mut Context) -> u8 {
+        let startable = self.ports.port_state(port).eligible_classes();
         // The discipline chooses the packet first, so that its size is known.
         let ranked = startable & ctx.hot.ranked;
         for class in (0..8u8).filter(|class| ranked & 1 << class != 0) {
             self.choose_next(port, class, ctx);
         }
-        Some(self.ports.choose_ets_class(port, startable, ctx))
+        self.ports.choose_ets_class(port, startable, ctx)
     }
 
     /// Dequeues the next packet of a class whose departure has side effects.

@@ -54,7 +54,6 @@ impl BorrowedNodePorts<'_> {
         // Frames leave a link in order, lost ones too, so the next one waits until the cut-off transmission would have ended.
         state.busy_until = now.max(cut);
         state.tx_pending = false;
-        state.in_pipeline = false;
     }
 
     /// Loses all frames in flight; each stays on the wire until its arrival time.

@@ -147,20 +147,11 @@ impl BorrowedNodePorts<'_> {
         true
     }
 
-    /// Whether the next frame is due, after the frame in service ended or a packet left the pipeline.
+    /// Whether the next frame is due, after the frame in service ended.
     #[inline(always)]
-    pub(crate) fn finish_service(&mut self, port: PortToken, ctx: &mut Context) -> bool {
+    pub(crate) fn finish_service(&mut self, port: PortToken) -> bool {
         let state = self.port_state_mut(port);
-        if state.busy_until > ctx.now() {
-            // A packet has left the pipeline, but a pause frame is in service.
-            state.in_pipeline = false;
-            return self.reborrow().is_idle_else_schedule(port, ctx);
-        }
-        if state.tx_pending {
-            state.tx_pending = false;
-        } else {
-            state.in_pipeline = false;
-        }
+        state.tx_pending = false;
         state.has_eligible_frames()
     }
 
@@ -389,7 +380,6 @@ fn create_idle_ports(plan: &NetworkPlan, jittered_link: &JitterStateOfHostLinks)
             ready: 0,
             paused: 0,
             tx_pending: false,
-            in_pipeline: false,
             pauses_wait: false,
             extra: if jittered_link.has_link_between(from, to, plan) {
                 ExtraLinkWork::SlowPath

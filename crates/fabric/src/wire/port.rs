@@ -46,8 +46,6 @@ pub(crate) struct Port {
     pub(crate) paused: u8,
     /// A `TxDone` is pending for `busy_until`.
     pub(crate) tx_pending: bool,
-    /// A `TxDone` is pending for when a packet leaves the forwarding pipeline.
-    pub(crate) in_pipeline: bool,
     /// Pause frames wait for the frame in service (`BorrowedNodePorts::unsent_pauses_mut`).
     pub(crate) pauses_wait: bool,
     /// Extra work for each frame of the link.
@@ -194,7 +192,6 @@ mod tests {
             ready: 0,
             paused: 0,
             tx_pending: false,
-            in_pipeline: false,
             pauses_wait: false,
             extra: ExtraLinkWork::None,
             peer_partition: LOCAL_PARTITION,

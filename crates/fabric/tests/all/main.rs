@@ -34,6 +34,7 @@ mod path_log;
 mod pause_storm;
 mod pause_tree;
 mod pfc;
+mod pipeline;
 mod properties;
 mod qcn;
 mod queue_pairs;

@@ -12,8 +12,8 @@ use crate::spec::{
 use TransportKindName::{Rdma, Tcp, Udp};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
-use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{PortId, Priority, Span};
+use pauseframe_topology::Topology;
+use pauseframe_units::{Priority, Span};
 use pauseframe_workload::Partial;
 
 /// The kinds of transport in use.
@@ -82,7 +82,6 @@ pub(super) fn check(
     refusing_and_silent(ledger, host, &kinds);
     queues(ledger, switch, transports, workloads);
     trimming(ledger, switch, transports, workloads);
-    pipeline(ledger, (host, switch), graph);
     markers_of_lossless_classes(ledger, switch);
     if host.stack == HostStack::Simulated {
         markers_without_ecn(ledger, switch, graph, transports, workloads);
@@ -309,21 +308,5 @@ fn trimming(ledger: &mut Ledger, switch: &SwitchSpec, transports: &[Named], work
                 "{path}: \"trim\" trims packets of NSCC alone (rdma_control = \"nscc\"): those of {whose} are queued and dropped as with \"fifo\""
             ));
         }
-    }
-}
-
-/// What is in the forwarding pipeline counts as waiting in the queue of its port.
-fn pipeline(ledger: &mut Ledger, (host, switch): (&HostSpec, &SwitchSpec), graph: Option<&Topology>) {
-    let Some(graph) = graph.filter(|_| switch.latency > Span::ZERO) else { return };
-    let ports = (0..graph.port_count() as u32).map(PortId);
-    let of_switches = ports.filter(|port| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch);
-    let fastest = of_switches.map(|port| graph.channel(port).rate).max().unwrap_or_default();
-    let inside = fastest.bytes_in(switch.latency);
-    if inside > host.mtu {
-        ledger.warn(format!(
-            "switch.latency: packets in the forwarding pipeline, up to {inside} at {fastest}, count as backlog of their port, for \
-             marks, telemetry and limits of queues too: add it to thresholds, or make links longer by {} instead",
-            switch.latency
-        ));
     }
 }

@@ -29,7 +29,7 @@ table! {
         kind: SwitchKind = or(SwitchKind::Hardware);
         /// A Linux machine as a switch
         linux: Option<LinuxSwitchSettings> = by(LinuxSwitchSettings::read_for, kind);
-        /// Time from the last bit in until a packet may leave; meanwhile it counts in the egress queue
+        /// Time from the last bit in to the egress queue
         latency: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_secs(1));
         /// Buffer policy and size
         buffer: BufferPolicy = by(buffer, kind);
