@@ -111,7 +111,7 @@ impl Partition {
     fn on_tx_done(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
         let (mut node, port) = BorrowedNodePorts::borrow_sender(ports, port);
-        if node.finish_service(port) {
+        if node.finish_service(port, ctx) {
             match node.owner_node().unpack() {
                 SwitchOrHost::Switch(_) => {
                     BorrowedSwitch::new(node, switching).transmit_next(port, ctx);

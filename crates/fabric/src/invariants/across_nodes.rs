@@ -33,6 +33,9 @@ pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) 
         }
     }
     let here = view.partition_of_node(switch);
+    for inside in here.switching.switches[number].pipeline.values() {
+        went += PacketsAndBytes::sum_of_packets(fifo_packets(here, *inside));
+    }
     if let Some(state) = &here.switching.switches[number].conweave {
         let frames = |packets| PacketsAndBytes { packets, bytes: packets * u64::from(PATH_CONTROL_BYTES) };
         came += frames(state.counts.control_frames);

@@ -149,8 +149,12 @@ impl BorrowedNodePorts<'_> {
 
     /// Whether the next frame is due, after the frame in service ended.
     #[inline(always)]
-    pub(crate) fn finish_service(&mut self, port: PortToken) -> bool {
+    pub(crate) fn finish_service(&mut self, port: PortToken, ctx: &mut Context) -> bool {
         let state = self.port_state_mut(port);
+        if state.busy_until > ctx.now() {
+            // The link has been down meanwhile, and waits until the cut-off transmission would have ended.
+            return self.reborrow().is_idle_else_schedule(port, ctx);
+        }
         state.tx_pending = false;
         state.has_eligible_frames()
     }
