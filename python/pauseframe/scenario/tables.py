@@ -1698,9 +1698,7 @@ class Switch(Part):
     ) = field(default=None, kw_only=True)
     """The real switch whose published figures are the defaults; default "none"."""
     latency: str | None = field(default=None, kw_only=True)
-    """Time from the last bit in until a packet may leave; meanwhile it counts in the egress queue (0 s to 1 s);
-    default "0 s".
-    """
+    """Time from the last bit in to the egress queue (0 s to 1 s); default "0 s"."""
     queue: Literal["fifo", "pfabric", "trim", "codel", "fq_codel"] | None = field(default=None, kw_only=True)
     """Order of service within a priority, and which packet a full queue drops; default "fifo"."""
     pfc: Pfc | bool | None = field(default=None, kw_only=True)
