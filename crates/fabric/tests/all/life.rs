@@ -191,3 +191,23 @@ fn the_cache_hands_on_the_window() {
     assert_eq!(inherited.0, plain.0);
     assert!(inherited.1 < plain.1, "{inherited:?}");
 }
+
+/// Linux and FreeBSD keep the metrics of both ends: what the server of the first connection learnt by its reply speeds up its next
+/// reply, and a connection that it opens itself.
+#[test]
+fn the_end_that_accepts_hands_on_its_window() {
+    let topology = star_10g();
+    let reply = FlowSpec { reply: 200 * MSS, ..flow(&topology, "host0", "host1", 1600) };
+    for next in [reply, flow(&topology, "host1", "host0", 200 * MSS)] {
+        let [plain, inherited] = [CachePolicy::None, CachePolicy::Cee].map(|cache| {
+            let settings =
+                settings(TcpConfig { cache, handshake: true, initial_window: 2 * MSS, ..config() });
+            let flows = [reply, FlowSpec { start: Time(100_000 * US), ..next }];
+            let (mut network, ending) = run(&topology, &settings, &flows);
+            let records = network.flow_records(ending.now);
+            (fct(&records[0]), fct(&records[1]))
+        });
+        assert_eq!(inherited.0, plain.0);
+        assert!(inherited.1 < plain.1, "{inherited:?} {plain:?}");
+    }
+}

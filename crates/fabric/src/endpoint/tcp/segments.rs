@@ -37,9 +37,7 @@ impl<'n> BorrowedHost<'n> {
         let time = self.ports.port_state(self.port).rate.serialise(frame);
         // Ports that packets take in turn send at once.
         connection.set_frame_time(Span(time.0 / opening.ways.len().max(1) as u64));
-        if endpoint_key & 1 == 0
-            && let Some(metrics) = self.cached_metrics(opening.ports[1], spec.transport, ctx)
-        {
+        if let Some(metrics) = self.cached_metrics(opening.ports[1], spec.transport, ctx) {
             connection.inherit_metrics(metrics);
         }
         let (side, told) = (endpoint_key & 1, LifetimeCounters::default());
@@ -89,13 +87,13 @@ impl<'n> BorrowedHost<'n> {
         }
     }
 
-    /// Saves the source's TCP metrics for the next connection between the two hosts.
+    /// Saves the TCP metrics of this end for the next connection between the two hosts, whichever of them opens it.
     pub(in crate::endpoint) fn cache_metrics(&mut self, end: EndpointToken<'n>, ctx: &Context) {
         let state = self.endpoint_mut(end);
         let (to, transport) = (state.nodes[1], state.transport);
         let config = ctx.settings.transports[usize::from(transport)].tcp();
         let caches = config.is_some_and(|config| config.cache != CachePolicy::None);
-        if caches && state.is_source() && state.connection().is_some() {
+        if caches && state.connection().is_some() {
             let (tcp, metrics) = self.connection_and_metrics(end, to, transport, ctx);
             tcp.connection.cache_metrics(metrics);
         }
