@@ -61,6 +61,52 @@ def test_a_key_that_changes_nothing_is_said(preset, stack, key, value):
     assert said[0].endswith("so it changes nothing")
 
 
+SWITCHES = [
+    ("cubic", {"sack": False}, "dsack", False),
+    ("cubic", {"sack": False}, "sack_compression", False),
+    ("dctcp", {"handshake": False}, "ect_on_syn", False),
+    ("cubic", {"handshake": False, "ecn": "classic"}, "ect_on_syn", True),
+    ("cubic", {"fast_retransmit": False}, "limited_transmit", False),
+    ("bbr", {}, "prr", False),
+    ("bbr", {}, "rto_growth", "segment"),
+    ("bbr", {}, "idle_restart", "off"),
+    ("bbr", {}, "window_validation", False),
+    ("cubic", {"cubic_hystart": False}, "cubic_hystart_milliseconds", True),
+    ("cubic", {"cubic_hystart": False}, "cubic_hystart_low_window", 20),
+    ("dctcp", {"delayed_ack_segments": 1}, "delayed_ack_timeout", "5 ms"),
+]
+
+
+@pytest.mark.parametrize(("preset", "needs", "key", "value"), SWITCHES)
+def test_a_key_that_another_one_leaves_idle_is_said(preset, needs, key, value):
+    needs = {f"transport.{name}": one for name, one in needs.items()}
+    plain, changed = of(preset, "", needs), of(preset, "", needs | {f"transport.{key}": value})
+    assert changed["fingerprint"] == plain["fingerprint"]
+    said = [warning for warning in changed["warnings"] if warning.startswith(f"transport.{key}: ")]
+    assert len(said) == 1
+    assert said[0].endswith("so it changes nothing")
+    # A resolved scenario has every key; the value of the stack is not meant.
+    resolved = resolve(resolve(INCAST, set={"transport.preset": preset} | needs).toml).warnings
+    assert not any(warning.startswith(f"transport.{key}: ") for warning in resolved)
+    if needs:
+        others = dict(list(needs.items())[1:])
+        acts = of(preset, "", others | {f"transport.{key}": value})["warnings"]
+        assert not any(warning.startswith(f"transport.{key}: ") for warning in acts)
+
+
+def test_a_reaction_of_flows_that_wait_for_none_is_said():
+    assert any(said.startswith("host.reaction: ") for said in of("cubic", "", {"host.reaction": "1 us"})["warnings"])
+    after = """[[workload]]
+kind = "requests"
+client = "host1"
+server = "host2"
+count = 2
+response = "1 KB"
+"""
+    both = pf.run(INCAST + after, set={"host.reaction": "1 us"}, progress=False).summary["warnings"]
+    assert not any(said.startswith("host.reaction: ") for said in both)
+
+
 @pytest.mark.parametrize(
     ("preset", "needs", "key", "value"),
     [

@@ -153,8 +153,7 @@ impl HotPathSettings {
         let pipelined = settings.switch_latency > Span::ZERO;
         let watched_arrivals = set(&ClassPolicy::needs_every_arrival);
         let watched_departures = set(&ClassPolicy::needs_departure_work);
-        // Classes of a single group are served like strict ones.
-        let ets = settings.scheduler.groups_in_use(&plan.priorities).len() > 1;
+        let ets = !settings.scheduler.groups_in_use(&plan.priorities).is_empty();
         let accounted = match settings.buffer {
             BufferPolicy::PerPort(_) => lossless,
             BufferPolicy::Shared(_) | BufferPolicy::IdealOutputQueued(_) => u8::MAX,

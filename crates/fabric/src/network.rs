@@ -164,6 +164,11 @@ impl Network {
         }
     }
 
+    /// Whether some workload starts flows or messages when others have ended.
+    pub fn has_dependent_flows(&self) -> bool {
+        self.traffic.has_closed_loops()
+    }
+
     /// The smallest reaction time with which this network could be divided; `None` if it can be divided already.
     pub fn required_reaction_time(&self) -> Option<Span> {
         (self.reaction < self.plan.window).then_some(self.plan.window)

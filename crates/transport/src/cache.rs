@@ -5,7 +5,7 @@
 //! congestion window is inherited as well: half of the last one, as that kernel has it under `TCP_METRICS_CWND`, but never smaller than without a
 //! cache. (The kernel's comment asks for "bigger than RFC3390 suggests". Its code, disabled as broken, has a floor of one segment; a single segment
 //! would wait for the delayed ACK of 100 ms, and so for the RTO.) Left out: the reordering metric, expiry (an hour), FreeBSD's minimum of four RTT
-//! samples.
+//! samples, its rounding of ssthresh to packets, and that it keeps ssthresh only below half of the send buffer.
 
 use crate::config::CachePolicy;
 use crate::connection::Connection;
@@ -26,20 +26,9 @@ pub struct CachedTcpMetrics {
 }
 
 impl Connection {
-    /// Applies the metrics of earlier connections to this peer after the handshake. Call it right after `open` or `accept`.
+    /// Applies the metrics of earlier connections to this peer (`tcp_init_metrics`; FreeBSD `cc_conn_init`). Call it once, as soon as the connection is
+    /// established.
     pub fn inherit_metrics(&mut self, metrics: &CachedTcpMetrics) {
-        if *metrics == CachedTcpMetrics::default() {
-            return;
-        }
-        self.life_mut().inherited = Some(*metrics);
-        if self.is_established() {
-            self.apply_metrics();
-        }
-    }
-
-    /// `tcp_init_metrics`; FreeBSD `cc_conn_init`.
-    pub(crate) fn apply_metrics(&mut self) {
-        let Some(metrics) = self.life.as_mut().and_then(|life| life.inherited.take()) else { return };
         let rto = &self.config.rto;
         let sender = &mut self.sender;
         let mss = u64::from(sender.window.mss);

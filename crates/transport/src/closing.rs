@@ -4,7 +4,6 @@
 //! of the congestion window (`tcp_cwnd_test`). It can be lost, reported by SACK and retransmitted like data. Left out: TIME-WAIT (no pair of ports is used
 //! twice), urgent closing, SYN cookies.
 
-use crate::cache::CachedTcpMetrics;
 use crate::config::TcpConfig;
 use crate::connection::{Connection, ConnectionFailure, ConnectionState};
 use crate::mechanisms::Mechanism;
@@ -34,8 +33,6 @@ pub(crate) struct OpeningAndClosingState {
     pub(crate) peer_fin: bool,
     /// Sequence number of the peer's FIN, if it arrived above a gap.
     peer_fin_at: Option<u32>,
-    /// Cached metrics to apply after the handshake.
-    pub(crate) inherited: Option<CachedTcpMetrics>,
 }
 
 impl Connection {

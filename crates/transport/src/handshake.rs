@@ -93,7 +93,6 @@ impl Connection {
         self.receiver.on_established(now);
         self.sender.begin_delivery_samples(now, &self.config);
         self.sender.begin_writes(&self.config);
-        self.apply_metrics();
     }
 
     /// The SYN or SYN-ACK, if it is due.

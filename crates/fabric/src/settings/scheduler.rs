@@ -64,11 +64,18 @@ impl Scheduler {
             .unwrap_or(Scheduler::STRICT)
     }
 
-    /// The bandwidth groups that have a priority of `priorities`; empty if priorities are strict.
+    /// The bandwidth groups that have a priority of `priorities`; empty if these are served like strict ones: none is in a group, or one alone and it
+    /// is the lowest.
     pub(crate) fn groups_in_use(&self, priorities: &[Priority]) -> Vec<&EtsGroup> {
         let Scheduler::Ets(Ets { groups }) = self else { return Vec::new() };
         let is_used = |group: &&EtsGroup| group.priorities.iter().any(|p| priorities.contains(p));
-        groups.iter().filter(is_used).collect()
+        let in_use: Vec<&EtsGroup> = groups.iter().filter(is_used).collect();
+        let is_grouped = |p: &&Priority| in_use.iter().any(|group| group.priorities.contains(p));
+        let mut grouped = priorities.iter().filter(is_grouped);
+        match (grouped.next(), grouped.next()) {
+            (Some(only), None) if priorities.iter().min() == Some(only) => Vec::new(),
+            _ => in_use,
+        }
     }
 }
 

@@ -180,13 +180,14 @@ impl Traffic {
             .min()
     }
 
+    /// Whether some workload reacts to reports.
+    pub(crate) fn has_closed_loops(&self) -> bool {
+        self.closed_loop.contains(&true)
+    }
+
     /// The shortest time from a report to a reaction.
     pub(crate) fn min_reaction_time(&self) -> Span {
-        if self.closed_loop.contains(&true) {
-            self.answered.delay.min(self.other.delay)
-        } else {
-            self.other.delay
-        }
+        if self.has_closed_loops() { self.answered.delay.min(self.other.delay) } else { self.other.delay }
     }
 
     /// When all work was finished, if the run should end then.

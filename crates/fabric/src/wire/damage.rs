@@ -77,7 +77,7 @@ impl LinkErrorStates {
         self.erroneous_link(port, ctx).models.push((model, time));
     }
 
-    /// Damages every frame that this port sends during `time`.
+    /// Damages every frame of this port that is on the wire during `time`.
     pub(crate) fn silence(&mut self, port: PortId, time: Range<Time>, ctx: &mut Context) {
         self.erroneous_link(port, ctx).silent.push(time);
     }
@@ -96,12 +96,13 @@ impl LinkErrorStates {
 }
 
 impl ErroneousLink {
-    /// Draws whether a frame of `bytes`, of which `tag` are its tag, is damaged on the wire.
-    pub(super) fn draw_damage(&mut self, bytes: u32, tag: u32, now: Time) -> bool {
-        if self.silent.iter().any(|time| time.contains(&now)) {
+    /// Draws whether a frame of `bytes`, of which `tag` are its tag, is damaged while it is `on_wire`. A model works on frames that begin in its time,
+    /// a silent failure on all that are on the wire in any part of its time.
+    pub(super) fn draw_damage(&mut self, bytes: u32, tag: u32, on_wire: Range<Time>) -> bool {
+        if self.silent.iter().any(|time| time.start < on_wire.end && on_wire.start < time.end) {
             return true;
         }
-        let at_work = self.models.iter().filter(|(_, time)| time.contains(&now));
+        let at_work = self.models.iter().filter(|(_, time)| time.contains(&on_wire.start));
         let mut ratios = at_work.map(|(model, _)| model.error_probability(bytes, tag));
         ratios.any(|ratio| self.rng.uniform_unit() < ratio)
     }

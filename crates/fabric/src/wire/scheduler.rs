@@ -57,7 +57,7 @@ impl DrrState {
         priorities: &[Priority],
         ports: usize,
     ) -> IndexVec<PortId, DrrState> {
-        let needed = settings.scheduler.groups_in_use(priorities).len() > 1;
+        let needed = !settings.scheduler.groups_in_use(priorities).is_empty();
         IndexVec::filled(DrrState::default(), if needed { ports } else { 0 })
     }
 }
@@ -66,7 +66,7 @@ impl EtsScheduler {
     /// The ETS scheduler of `settings` for the classes of `priorities`; `None` without ETS.
     pub(crate) fn from_settings(settings: &Settings, priorities: &[Priority]) -> Option<EtsScheduler> {
         let groups = settings.scheduler.groups_in_use(priorities);
-        if groups.len() < 2 {
+        if groups.is_empty() {
             return None;
         }
         let frames = priorities.iter().map(|priority| settings.overhead.frame_size(settings.mtu, *priority));

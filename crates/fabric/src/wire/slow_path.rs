@@ -7,6 +7,7 @@ use super::own::{BorrowedNodePorts, PortToken};
 use super::port::ExtraLinkWork;
 use crate::context::Context;
 use crate::frame::{PacketId, TelemetryId};
+use pauseframe_units::Span;
 
 impl PartitionPorts {
     /// Enables the slow path of captured and erroneous links.
@@ -54,7 +55,7 @@ impl BorrowedNodePorts<'_> {
             self.port_state_mut(port).begin_transmission(port.port_id(), index, delay, ctx);
         }
         if slow_paths {
-            self.capture_and_damage(port, index, ctx);
+            self.capture_and_damage(port, index, delay, ctx);
         }
         if self.is_cross_partition(port) {
             self.send_to_partition(port, index, ctx);
@@ -62,13 +63,14 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// Captures a frame and damages it, if the link does so.
-    fn capture_and_damage(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
+    fn capture_and_damage(&mut self, port: PortToken, index: PacketId, delay: Span, ctx: &mut Context) {
         self.capture_frame(port, index, ctx);
         let (packet, now) = (&ctx.packets[index], ctx.now());
         let (size, class) = (u32::from(packet.size), usize::from(packet.class));
         let tag =
             ctx.plan.priorities.get(class).map_or(0, |priority| ctx.settings.overhead.tag_size(*priority));
-        if self.erroneous_link_mut(port).is_some_and(|wire| wire.draw_damage(size, tag, now)) {
+        let arrival = now + self.port_state(port).rate.serialise(size) + delay;
+        if self.erroneous_link_mut(port).is_some_and(|wire| wire.draw_damage(size, tag, now..arrival)) {
             mark_damaged(index, ctx);
         }
     }

@@ -118,6 +118,25 @@ fn ets_divides_a_link_as_it_says() {
     );
 }
 
+/// One group alone in use: priorities outside of it go first, whatever their numbers, and its own priorities are one queue.
+#[test]
+fn a_group_alone_is_below_the_strict_ones() {
+    let until = Time(2000 * US);
+    let (topology, flows) = many_to_one(2, 2, 2000);
+    let base = with_priorities(settings(config()), &config(), &[1, 3]);
+    let shares = |scheduler: Scheduler| {
+        let settings = Settings { scheduler, ..base.clone() };
+        let (network, ending) = run_until(&topology, &settings, &flows, until);
+        let [low, high] = [1, 3].map(|p| sent(&network, &topology, ending.now, p) as f64);
+        low / (low + high)
+    };
+    let above = shares(ets(&[(&[3], 100)]));
+    assert!(above > 0.99, "priority 1 is strict, above the group of 3: {above}");
+    assert!(shares(ets(&[(&[1], 100)])) < 0.01);
+    let one_queue = shares(ets(&[(&[1, 3], 100)]));
+    assert!((one_queue - 0.5).abs() < 0.02, "in the order of arrival: {one_queue}");
+}
+
 /// A NIC obeys the same shares (DCBX lets the switch tell them): two classes of one host, both waiting in the NIC.
 #[test]
 fn hosts_divide_their_link_too() {

@@ -113,6 +113,23 @@ fn a_flap_within_a_frame_loses_that_frame_alone() {
     assert_eq!(network.flow_records(ending.now)[0].status, FlowStatus::Finished);
 }
 
+/// A silent failure damages what is on the wire at its begin and at its end, as one with carrier loses it: here the fourth frame, which
+/// is in service, and the third one, which has left its port less than a microsecond ago.
+#[test]
+fn a_silent_flap_damages_the_frames_on_the_wire() {
+    let topology = star_of(&[("a", link(10, Span::from_us(1))), ("b", link(10, Span::from_us(1)))]);
+    for (begin, lost) in [(3 * FULL + 100, 2), (3 * FULL + US, 1)] {
+        let mut network =
+            build(&topology, &settings(impatient(10 * MSS)), &[flow(&topology, "a", "b", 10 * MSS)]);
+        let flap = link_down(&topology, "a", "s", begin, Some(begin + 100));
+        network.schedule_failures(vec![ScheduledFailure { is_silent: true, ..flap }], Span::ZERO);
+        let ending = proceed(&mut network, Time::MAX);
+        let report = report(&network, &ending, port(&topology, "a", "s"));
+        assert_eq!(report.lost[LossReason::Corrupted as usize], lost, "from {begin}");
+        assert_eq!(network.flow_records(ending.now)[0].status, FlowStatus::Finished);
+    }
+}
+
 /// Two spines; the flow's goes down. Until the routes have converged its packets are lost, then they take the other, and
 /// after the repair and as long again they are back on the first.
 #[test]

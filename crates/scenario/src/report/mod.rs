@@ -21,7 +21,7 @@ use pauseframe_results::{
     kernel, lossless, paths, states, tables, tunnels,
 };
 use pauseframe_schema::value::Choice;
-use pauseframe_units::Time;
+use pauseframe_units::{Span, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -166,6 +166,10 @@ fn add_warnings_of_results(
 ) {
     warnings.extend(workloads_without_flows(scenario, network, now));
     warnings.extend(dead_links(network, names, now));
+    if scenario.host.reaction > Span::ZERO && !network.has_dependent_flows() {
+        warnings
+            .push("host.reaction: no flow waits for the end of another, so it changes nothing".to_owned());
+    }
     warnings.extend(network.stack_warnings());
     warnings.extend(dropped_syns(network));
     idle_storms(scenario, (network, now), names, ports, warnings);

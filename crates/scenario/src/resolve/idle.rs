@@ -10,10 +10,11 @@ use crate::spec::{
     SwitchSpec, TransportKindName, WorkloadKind,
 };
 use TransportKindName::{Rdma, Tcp, Udp};
+use pauseframe_fabric::CodelSettings;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
 use pauseframe_topology::Topology;
-use pauseframe_units::{Priority, Span};
+use pauseframe_units::Priority;
 use pauseframe_workload::Partial;
 
 /// The kinds of transport in use.
@@ -73,9 +74,6 @@ pub(super) fn check(
     }
     if !kinds.has(Tcp) && !kinds.has(Udp) && host.nic_buffer != default_nic_buffer(host.nic_queue) {
         ledger.warn("host.nic_buffer: queue pairs hold nothing in it: it changes nothing");
-    }
-    if !kinds.has(Tcp) && !kinds.has(Rdma) && host.reaction > Span::ZERO {
-        ledger.warn("host.reaction: nothing reacts to datagrams: it changes nothing");
     }
     limits_of_lossy_queues(ledger, switch, transports, workloads);
     priorities_of_cnps(ledger, switch, transports);
@@ -197,6 +195,20 @@ fn markers_without_ecn(
         let is_chosen = *marker != Marker::NONE && !by_rate::is_default(marker, graph);
         if is_chosen && !ledger.failed(&path) && passing.peek().is_some() && !passing.any(acts) {
             ledger.warn(format!("{path}: nothing that passes it is ECN-capable: it marks nothing"));
+        }
+    }
+    for (path, queue, codel) in switch.codels() {
+        let passes = |priority: Priority| switch.codel_of(priority) == Some(codel);
+        let is_marked = carried.iter().any(|(priority, has_ecn)| *has_ecn && passes(*priority));
+        let is_passed = carried.iter().any(|(priority, _)| passes(*priority));
+        let changed = [
+            ("ecn", codel.ecn != CodelSettings::of(queue).ecn),
+            ("ce_threshold", codel.ce_threshold.is_some()),
+        ];
+        for (key, _) in changed.iter().filter(|(_, is_changed)| *is_changed && is_passed && !is_marked) {
+            ledger.warn(format!(
+                "{path}.{key}: nothing that passes the queue is ECN-capable, so it changes nothing"
+            ));
         }
     }
 }

@@ -2,8 +2,10 @@
 //! with a default, or the value of a stack or preset, are not meant.
 
 use super::checks::Named;
+use crate::presets;
 use crate::spec::transport::{CNP_DSCP, CNP_PRIORITY, EcnCapability, cnp_limit};
 use crate::spec::{RdmaSpec, TcpSpec};
+use crate::stacks::STACKS;
 use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::{QueuePairSettings, RetransmissionTimer, WindowKind};
 use pauseframe_schema::document::{Item, Value};
@@ -27,7 +29,9 @@ pub(super) fn check(ledger: &mut Ledger, transports: &[Named], workloads: &[Part
     for named in transports {
         let path = &named.path;
         if let Some(tcp) = named.spec.tcp() {
-            warn(ledger, path, &idle_keys_of_tcp(tcp));
+            let mut idle = idle_keys_of_tcp(tcp);
+            idle.extend(idle_switches_of_tcp(tcp, &named.spec.preset, &switches_at(ledger, path)));
+            warn(ledger, path, &idle);
         }
         if let Some(spec) = named.spec.rdma() {
             let written = keys_at(ledger, path);
@@ -128,6 +132,44 @@ fn idle_keys_of_tcp(tcp: &TcpSpec) -> Vec<Idle> {
         ),
         receive_buffer(config),
         buffer_of_writer(config),
+    ]
+}
+
+/// Switches and choices of TCP that are written otherwise than the preset or the stack has them.
+fn idle_switches_of_tcp(tcp: &TcpSpec, preset: &str, written: &[(String, String)]) -> Vec<Idle> {
+    let (config, control) = (&tcp.config, &tcp.config.congestion_control);
+    let rows = [presets::find(preset), STACKS.iter().find(|stack| stack.name == tcp.stack)];
+    let unused = |why: String, is_used: bool, keys: &[(&str, &str)]| {
+        let is_meant = |(key, default): &&(&str, &str)| {
+            let usual = rows.iter().flatten().find_map(|row| row.value(key)).unwrap_or(default);
+            written.iter().any(|(name, value)| name == key && value != usual)
+        };
+        let keys = if is_used { &[] } else { keys };
+        (why, keys.iter().filter(is_meant).map(|(key, _)| (*key).to_owned()).collect())
+    };
+    let ect_on_syn = if tcp.stack == STACKS[0].name && control.needs_exact_echo() { "true" } else { "false" };
+    let of_hystart = [("cubic_hystart_milliseconds", "false"), ("cubic_hystart_low_window", "16")];
+    let has_hystart = !written.iter().any(|(key, value)| key == "cubic_hystart" && value == "false");
+    vec![
+        unused("sack is off".to_owned(), config.sack, &[("dsack", "false"), ("sack_compression", "true")]),
+        unused("handshake is off".to_owned(), config.handshake, &[("ect_on_syn", ect_on_syn)]),
+        unused("fast_retransmit is off".to_owned(), config.fast_retransmit, &[("limited_transmit", "true")]),
+        unused(
+            format!("{} sets the window itself", control.name()),
+            !control.owns_window(),
+            &[
+                ("prr", "false"),
+                ("rto_growth", "segment"),
+                ("idle_restart", "off"),
+                ("window_validation", "true"),
+            ],
+        ),
+        unused("cubic_hystart is off".to_owned(), has_hystart, &of_hystart),
+        unused(
+            "every segment is acknowledged at once".to_owned(),
+            config.delayed_ack.segments > 1,
+            &[("delayed_ack_timeout", "40 ms")],
+        ),
     ]
 }
 
@@ -249,4 +291,18 @@ fn keys_at(ledger: &Ledger, path: &str) -> Vec<String> {
         (Item { value: Value::Table(pairs), .. }, true) => pairs.iter().map(|(key, _)| key.clone()).collect(),
         _ => Vec::new(),
     }
+}
+
+/// The switches, numbers and words that a document writes into the table at a path.
+fn switches_at(ledger: &Ledger, path: &str) -> Vec<(String, String)> {
+    let (Item { value: Value::Table(pairs), .. }, true) = &ledger.root.nearest(path) else {
+        return Vec::new();
+    };
+    let word = |(key, item): &(String, Item)| match &item.value {
+        Value::Bool(is_on) => Some((key.clone(), is_on.to_string())),
+        Value::Integer(number) => Some((key.clone(), number.to_string())),
+        Value::Text(text) => Some((key.clone(), text.clone())),
+        _ => None,
+    };
+    pairs.iter().filter_map(word).collect()
 }

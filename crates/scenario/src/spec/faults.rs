@@ -219,6 +219,11 @@ pub(crate) fn check_pauses(
             ledger.problem(&path, "nothing obeys pause frames: switch.pfc is off", "add [switch.pfc]");
             continue;
         };
+        if pfc.whole_link && storm.priorities.is_some() {
+            ledger.warn(format!(
+                "{path}.priorities: with switch.pfc.whole_link a pause stops all priorities, so it changes nothing"
+            ));
+        }
         let obeys_all = pfc.ports.iter().any(|row| row.obeys == Some(ObeyedPausePriorities::All));
         let lossy = storm.priorities(pfc).iter().find(|priority| !pfc.priorities.contains(priority));
         if let Some(priority) = lossy.filter(|_| !obeys_all && !pfc.whole_link) {

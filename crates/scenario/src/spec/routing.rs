@@ -196,6 +196,9 @@ table! {
     pub fn read(t);
 }
 
+/// Why keys of flowlets are idle.
+const EACH_PACKET: &str = "mode chooses for each packet";
+
 table! {
     /// How packets find their way: by the quality of ports, for each flowlet or packet
     pub struct Ars as "Routing" {
@@ -209,10 +212,14 @@ table! {
         idle_time: Span = or_in(Span::from_us(256), Span(1)..=Span::from_secs(1)) => {
             let able = mode != ArsMode::Fixed || idle_time == Span::from_us(256);
             t.check(able, "idle_time", || "with mode = \"fixed\" a gap moves no flow".to_owned(), "remove it");
+            let by_packet = !mode.keeps_flowlets();
+            t.warn_if_idle("idle_time", by_packet && idle_time != Span::from_us(256), EACH_PACKET);
         };
         /// Flowlets that a switch remembers for each group of next hops; flows with the same hash share one
         #[source = "SAI: SAI_ARS_ATTR_MAX_FLOWS 512"]
-        flow_states: u32 = or_in(512, 1..=1 << 20);
+        flow_states: u32 = or_in(512, 1..=1 << 20) => {
+            t.warn_if_idle("flow_states", !mode.keeps_flowlets() && flow_states != 512, EACH_PACKET);
+        };
         /// Age from which on the load and the queue of a port are looked at again
         #[source = "SAI: SAI_ARS_PROFILE_ATTR_SAMPLING_INTERVAL 16 us"]
         sampling_interval: Span = or_in(Span::from_us(16), Span(1)..=Span::from_secs(1));
@@ -223,6 +230,14 @@ table! {
         #[source = "Junos: example of dynamic load balancing"]
         high_load: u32 = or_in(80, 1..=100) => {
             t.check(low_load < high_load, "high_load", || "is not above low_load".to_owned(), "");
+            let changed = [
+                ("sampling_interval", sampling_interval != Span::from_us(16)),
+                ("low_load", low_load != 20),
+                ("high_load", high_load != 80),
+            ];
+            for (key, is_changed) in changed {
+                t.warn_if_idle(key, is_changed && !mode.takes_best(), "mode takes ports at random");
+            }
         };
     }
     pub fn read(t);

@@ -202,6 +202,15 @@ impl SwitchSpec {
         std::iter::once(("switch.marker".to_owned(), &self.marker)).chain(of_classes)
     }
 
+    /// CoDel's parameters of all queues that have it, with their paths.
+    pub(crate) fn codels(&self) -> impl Iterator<Item = (String, QueueDiscipline, CodelSettings)> {
+        let own = self.codel.map(|codel| ("switch.codel".to_owned(), self.queue, codel));
+        let of_classes = self.classes.iter().filter_map(|(name, class)| {
+            Some((format!("switch.classes.{name}.codel"), class.queue?, class.codel?))
+        });
+        own.into_iter().chain(of_classes)
+    }
+
     /// The marker of a priority.
     pub(crate) fn marker_of(&self, priority: Priority) -> &Marker {
         self.class_of(priority).and_then(|class| class.marker.as_ref()).unwrap_or(&self.marker)

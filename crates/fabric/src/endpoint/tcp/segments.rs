@@ -37,7 +37,9 @@ impl<'n> BorrowedHost<'n> {
         let time = self.ports.port_state(self.port).rate.serialise(frame);
         // Ports that packets take in turn send at once.
         connection.set_frame_time(Span(time.0 / opening.ways.len().max(1) as u64));
-        if let Some(metrics) = self.cached_metrics(opening.ports[1], spec.transport, ctx) {
+        if connection.is_established()
+            && let Some(metrics) = self.cached_metrics(opening.ports[1], spec.transport, ctx)
+        {
             connection.inherit_metrics(metrics);
         }
         let (side, told) = (endpoint_key & 1, LifetimeCounters::default());
@@ -87,6 +89,19 @@ impl<'n> BorrowedHost<'n> {
         }
     }
 
+    /// Applies the metrics of earlier connections between the two hosts to one that has just been established.
+    #[cold]
+    fn inherit_metrics(&mut self, end: EndpointToken<'n>, ctx: &Context) {
+        let state = self.endpoint_mut(end);
+        let (to, transport) = (state.nodes[1], state.transport);
+        if !state.connection().is_some_and(Connection::is_established) {
+            return;
+        }
+        if let Some(metrics) = self.cached_metrics(to, transport, ctx).copied() {
+            TcpEnd::of_mut(&mut self.endpoint_mut(end).protocol).connection.inherit_metrics(&metrics);
+        }
+    }
+
     /// Saves the TCP metrics of this end for the next connection between the two hosts, whichever of them opens it.
     pub(in crate::endpoint) fn cache_metrics(&mut self, end: EndpointToken<'n>, ctx: &Context) {
         let state = self.endpoint_mut(end);
@@ -119,10 +134,16 @@ impl<'n> BorrowedHost<'n> {
         let state = self.endpoint_mut(end);
         let (workload, is_subflow) = (state.workload, state.is_subflow);
         let tcp = TcpEnd::of_mut(&mut state.protocol);
-        if segment.flags.contains(TcpFlags::SYN) && to & 1 == 0 && !tcp.connection.is_established() {
+        let was_established = tcp.connection.is_established();
+        if segment.flags.contains(TcpFlags::SYN) && to & 1 == 0 && !was_established {
             tcp.connected.get_or_insert(now);
         }
         tcp.connection.on_segment(&segment, carried.ecn, now);
+        if !was_established {
+            self.inherit_metrics(end, ctx);
+        }
+        let state = self.endpoint_mut(end);
+        let tcp = TcpEnd::of_mut(&mut state.protocol);
         // A limited reassembly list may discard bytes that are then received again: those count once.
         let received = tcp.connection.received_bytes();
         if let Some(received) = received.checked_sub(tcp.received).filter(|received| *received > 0) {

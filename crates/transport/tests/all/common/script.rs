@@ -61,6 +61,8 @@ struct Script {
     config: TcpConfig,
     without: Option<Mechanism>,
     connection: Option<Connection>,
+    /// What the cache knows, until the connection is established.
+    inherited: CachedTcpMetrics,
     now: Time,
     /// A full segment takes so long on the line.
     frame: Span,
@@ -70,7 +72,16 @@ struct Script {
 impl Script {
     fn new(without: Option<Mechanism>) -> Script {
         let (now, frame) = (Time::ZERO, Span::ZERO);
-        Script { config: super::config(), without, connection: None, now, frame, outgoing: VecDeque::new() }
+        let inherited = CachedTcpMetrics::default();
+        Script {
+            config: super::config(),
+            without,
+            connection: None,
+            inherited,
+            now,
+            frame,
+            outgoing: VecDeque::new(),
+        }
     }
 
     /// What a connection is made with.
@@ -150,7 +161,12 @@ impl Script {
         self.nothing_unexpected(Time::MAX)?;
         let (segment, codepoint) = parse_segment(segment, PEER_ISS, ISS)?;
         let now = self.now;
+        let was_established = self.connection().is_established();
         self.connection().on_segment(&segment, codepoint, now);
+        if !was_established && self.connection().is_established() {
+            let metrics = std::mem::take(&mut self.inherited);
+            self.connection().inherit_metrics(&metrics);
+        }
         Ok(())
     }
 
@@ -165,7 +181,11 @@ impl Script {
                 _ => return Err(format!("cannot inherit {pair:?}")),
             }
         }
-        self.connection().inherit_metrics(&metrics);
+        if self.connection().is_established() {
+            self.connection().inherit_metrics(&metrics);
+        } else {
+            self.inherited = metrics;
+        }
         Ok(())
     }
 
