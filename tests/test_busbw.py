@@ -134,6 +134,38 @@ def test_the_table_of_the_collective_is_compared(tmp_path):
             read_measured(both, collective)
 
 
+def test_each_table_has_its_own_ranks_and_is_compared_alone(tmp_path):
+    gather = MEASURED.replace("all_reduce_perf", "all_gather_perf")
+    fewer = "".join(line for line in gather.splitlines(keepends=True) if not re.search(r"Rank +[23]", line))
+    both = tmp_path / "both.txt"
+    for text, gpus in ((MEASURED + fewer, (4, 2)), (fewer + MEASURED, (4, 2))):
+        both.write_text(text)
+        assert tuple(read_measured(both, name).gpus for name in ("all_reduce", "all_gather")) == gpus
+    both.write_text(MEASURED + MEASURED)
+    with pytest.raises(InputError, match="has 2 tables of all_reduce_perf"):
+        read_measured(both)
+    row = next(line for line in MEASURED.splitlines(keepends=True) if line.split()[0] == "1048576")
+    both.write_text(MEASURED.replace(row, row + row))
+    with pytest.raises(InputError, match="1048576 B are in the table already"):
+        read_measured(both)
+
+
+def test_all_measured_sizes_are_compared(tmp_path):
+    """Sizes that are no whole blocks of 16 bytes are simulated a little smaller."""
+    odd = MEASURED.replace(" 1048576 ", " 1048578 ").replace(" 4194304 ", " 4194310 ")
+    (tmp_path / "odd.txt").write_text(odd)
+    for name in ("all_reduce", "all_gather", "reduce_scatter", "alltoall"):
+        text = odd.replace("all_reduce_perf", f"{name}_perf")
+        (tmp_path / f"{name}.txt").write_text(text)
+        done = cli("busbw", "--compare", f"{name}.txt", "--library", "mpi", "--json", cwd=tmp_path)
+        assert [row["size_bytes"] for row in json.loads(done.stdout)["rows"]] == [1048578, 4194310], done.stderr
+    some = cli("busbw", "--compare", "odd.txt", "-b", "2M", "--json", cwd=tmp_path)
+    assert [row["size_bytes"] for row in json.loads(some.stdout)["rows"]] == [4194310]
+    for options, message in ((("-f", "4"), "has the sizes"), (("-b", "8M"), "none of the measured sizes")):
+        done = cli("busbw", "--compare", "odd.txt", *options, cwd=tmp_path)
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
 def test_bandwidths_without_a_ratio(tmp_path):
     (tmp_path / "zero.txt").write_text(MEASURED.replace("31.46", " 0.00"))
     done = cli("busbw", "--compare", "zero.txt", "--library", "mpi", "--json", cwd=tmp_path)

@@ -213,6 +213,13 @@ def hosts_of(fabric: Bench) -> list[str]:
     return [name for name, kind, _ in Topology.of_scenario(probe).nodes() if kind == "host"]
 
 
+def aligned(collective: str, size: int, gpus: int) -> int:
+    """The size in bytes that is simulated for `size`: whole elements, and the same blocks of 16 bytes for all GPUs."""
+    if COLLECTIVES[collective].is_block:
+        return size // gpus // ALIGNED * ALIGNED * gpus
+    return size // ELEMENT * ELEMENT
+
+
 def measure(
     fabric: Bench,
     collective: str,
@@ -229,13 +236,15 @@ def measure(
     """
     from pauseframe.run import run
 
-    kind, said = COLLECTIVES[collective], set[str]()
+    kind, said, done = COLLECTIVES[collective], set[str](), set[int]()
     for wanted in sizes:
-        part = wanted // fabric.gpus // ALIGNED * ALIGNED if kind.is_block else wanted // ELEMENT * ELEMENT
-        if part == 0:
+        size = aligned(collective, wanted, fabric.gpus)
+        if size == 0:
             warn(f"{wanted} B left out: a block of {fabric.gpus} GPUs would have less than {ALIGNED} bytes")
+        if size == 0 or size in done:
             continue
-        size = part * fabric.gpus if kind.is_block else part
+        done.add(size)
+        part = size // fabric.gpus if kind.is_block else size
         result = run(fabric.resolve(collective, part, library, iterations), threads=threads, progress=False)
         for warning in result.summary["warnings"]:
             if warning not in said:

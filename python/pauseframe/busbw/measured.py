@@ -8,11 +8,12 @@ root, so columns are found by the header.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
+from pauseframe.busbw.measure import aligned
 from pauseframe.files.reading import read_bytes
 
 if TYPE_CHECKING:
@@ -79,31 +80,63 @@ def read_measured(path: Path, collective: str | None = None) -> Measured:
         text = read_bytes(path, share=16).decode("utf-8", "replace")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
-    columns: dict[str, int] = {}
-    program = ""
-    tables: dict[str, dict[int, tuple[float, float]]] = {}
-    ranks: set[int] = set()
-    for number, raw in enumerate(text.splitlines(), start=1):
-        # mpirun and Slurm may put "[1,0]<stdout>:" or "0: " in front.
-        line = re.sub(r"^\s*(\[[^\]]*\](<\w+>)?:?|[0-9]+:)\s*", "", raw)
-        words = line.lstrip("# ").split()
-        if (found := _PROGRAM.search(line)) and found[1] != program:
-            program, columns = found[1], {}
-        if found := re.match(r"\s*#?\s*Rank\s+([0-9]+)\s", line):
-            ranks.add(int(found[1]))
-        if words[:2] == ["size", "count"]:
-            columns = {word: words.index(word) for word in ("size", "time", "busbw") if word in words}
-        elif columns and re.match(r"\s*[0-9]+\s+[0-9]+\s+\w", line):
-            size, *values = _values(path, number, words, columns)
-            if size:
-                tables.setdefault(program, {})[int(size)] = (values[0], values[1])
+    tables = _tables(path, text)
     if not tables:
         raise InputError(
             f"{path} has no table of nccl-tests: it needs the line of headings (# size count type ...) and a line for "
             "each size"
         )
-    program = _chosen(path, list(tables), collective)
-    return Measured(tables[program], len(ranks) or None, PROGRAMS.get(program))
+    program = _chosen(path, list(dict.fromkeys(table.program for table in tables)), collective)
+    table, *others = [table for table in tables if table.program == program]
+    if others:
+        lines = ", ".join(str(one.line) for one in [table, *others])
+        raise InputError(
+            f"{path} has {1 + len(others)} tables of {program or 'one program'} (lines {lines}): keep one of them"
+        )
+    return Measured(table.rows, len(table.ranks) or None, PROGRAMS.get(program))
+
+
+@dataclass
+class _Table:
+    """One run of a program, as far as it has been read."""
+
+    program: str = ""
+    ranks: set[int] = field(default_factory=set)
+    rows: dict[int, tuple[float, float]] = field(default_factory=dict)
+    line: int = 0
+    """The line of its headings."""
+
+
+def _tables(path: Path, text: str) -> list[_Table]:
+    """The tables of all runs in a file. What is said above a table belongs to it."""
+    tables = [_Table()]
+    columns: dict[str, int] = {}
+    for number, raw in enumerate(text.splitlines(), start=1):
+        # mpirun and Slurm may put "[1,0]<stdout>:" or "0: " in front.
+        line = re.sub(r"^\s*(\[[^\]]*\](<\w+>)?:?|[0-9]+:)\s*", "", raw)
+        words = line.lstrip("# ").split()
+        program = _PROGRAM.search(line)
+        rank = re.match(r"\s*#?\s*Rank\s+([0-9]+)\s", line)
+        is_heading = words[:2] == ["size", "count"]
+        if tables[-1].rows and (program or rank or is_heading):
+            before = tables[-1]
+            tables.append(_Table(before.program, set() if rank or program else before.ranks))
+            columns = {}
+        table = tables[-1]
+        if program:
+            table.program = program[1]
+        if rank:
+            table.ranks.add(int(rank[1]))
+        if is_heading:
+            table.line = number
+            columns = {word: words.index(word) for word in ("size", "time", "busbw") if word in words}
+        elif columns and re.match(r"\s*[0-9]+\s+[0-9]+\s+\w", line):
+            size, *values = _values(path, number, words, columns)
+            if int(size) in table.rows:
+                raise InputError(f"{path}, line {number}: {int(size)} B are in the table already: keep one cycle")
+            if size:
+                table.rows[int(size)] = (values[0], values[1])
+    return [table for table in tables if table.rows]
 
 
 def _chosen(path: Path, programs: list[str], collective: str | None) -> str:
@@ -129,9 +162,11 @@ def _values(path: Path, number: int, words: list[str], columns: dict[str, int]) 
     return values
 
 
-def compare(measured: Measured, rows: Sequence[Row]) -> list[Difference]:
-    """The sizes that both have."""
-    return [Difference(row.size, *_pair(measured.rows[row.size], row)) for row in rows if row.size in measured.rows]
+def compare(measured: Measured, rows: Sequence[Row], collective: str, gpus: int) -> list[Difference]:
+    """The sizes that both have; a simulated size is rounded down to whole elements and blocks."""
+    simulated = {row.size: row for row in rows}
+    pairs = [(size, simulated.get(aligned(collective, size, gpus))) for size in sorted(measured.rows)]
+    return [Difference(size, *_pair(measured.rows[size], row)) for size, row in pairs if row is not None]
 
 
 def _pair(values: tuple[float, float], row: Row) -> tuple[float, float, float, float]:

@@ -63,9 +63,17 @@ def busbw(
     collective: Annotated[
         Name | None, typer.Option(help="Collective [default: that of --compare, else all_reduce].")
     ] = None,
-    first: Annotated[str, typer.Option("--minbytes", "-b", metavar="SIZE", help="First size.")] = "1K",
-    last: Annotated[str, typer.Option("--maxbytes", "-e", metavar="SIZE", help="Last size.")] = "1G",
-    factor: Annotated[int, typer.Option("--stepfactor", "-f", min=2, help="Factor between sizes.")] = 2,
+    first: Annotated[
+        str | None,
+        typer.Option("--minbytes", "-b", metavar="SIZE", help="First size [default: 1K, or that of --compare]."),
+    ] = None,
+    last: Annotated[
+        str | None,
+        typer.Option("--maxbytes", "-e", metavar="SIZE", help="Last size [default: 1G, or that of --compare]."),
+    ] = None,
+    factor: Annotated[
+        int | None, typer.Option("--stepfactor", "-f", min=2, help="Factor between sizes [default: 2].")
+    ] = None,
     iters: Annotated[int, typer.Option("--iters", "-n", min=1, max=10_000, help="Calls for each size.")] = 1,
     library: Annotated[
         Literal["nccl", "mpi"], typer.Option(help="Algorithms: NCCL's, or those of MPI by size.")
@@ -95,7 +103,9 @@ def busbw(
     fabric = bench(file, gpus=gpus, rate=rate, overrides=pairs_of(set_))
     if measured is not None and measured.gpus not in {None, fabric.gpus}:
         say(f"note: {compare} has {measured.gpus} ranks, and this fabric {fabric.gpus} GPUs")
-    sizes = sorted(measured.rows) if measured is not None else _sizes(first, last, factor)
+    if measured is not None and factor is not None:
+        raise typer.BadParameter(f"{compare} has the sizes: leave it out", param_hint="--stepfactor")
+    sizes = _sizes(first or "1K", last or "1G", factor or 2) if measured is None else _within(measured, first, last)
     shows = not as_json and not quiet
     if shows:
         _print_heading(name, fabric.gpus, iters, library)
@@ -108,7 +118,10 @@ def busbw(
         from pauseframe.busbw.measure import ALIGNED
 
         raise InputError(f"all sizes were left out: give sizes of at least {ALIGNED} B for each of {fabric.gpus} GPUs")
-    records = _compared(measured, rows, shows) if measured is not None else [row.record() for row in rows]
+    if measured is None:
+        records = [row.record() for row in rows]
+    else:
+        records = _compared(measured, rows, (name, fabric.gpus), shows)
     if as_json:
         print_json({"collective": name, "gpus": fabric.gpus, "library": library, "rows": records})
     if out is not None:
@@ -123,6 +136,18 @@ def _sizes(first: str, last: str, factor: int) -> list[int]:
     if most < least:
         raise typer.BadParameter(f"{last} is below --minbytes {first}", param_hint="--maxbytes")
     return sizes_between(least, most, factor)
+
+
+def _within(measured: Measured, first: str | None, last: str | None) -> list[int]:
+    """The measured sizes between two bounds."""
+    least = _size(first, "--minbytes") if first else 0
+    most = _size(last, "--maxbytes") if last else LARGEST
+    if found := [size for size in sorted(measured.rows) if least <= size <= most]:
+        return found
+    raise typer.BadParameter(
+        f"none of the measured sizes ({min(measured.rows)} to {max(measured.rows)} B) is within these bounds",
+        param_hint="--minbytes, --maxbytes",
+    )
 
 
 def _collective(given: Name | None, measured: Measured | None, path: Path | None) -> Name:
@@ -155,11 +180,11 @@ def _printed(rows: Iterable[Row], shows: bool) -> Iterator[Row]:
         print(text.average(seen))
 
 
-def _compared(measured: Measured, rows: Sequence[Row], shows: bool) -> list[dict[str, Any]]:
-    """Measured beside simulated values."""
+def _compared(measured: Measured, rows: Sequence[Row], of: tuple[Name, int], shows: bool) -> list[dict[str, Any]]:
+    """Measured beside simulated values of a collective of so many GPUs."""
     from pauseframe.busbw import compare, text
 
-    found = compare(measured, rows)
+    found = compare(measured, rows, *of)
     if shows:
         print("\n".join(["#", *text.comparison(found)]))
     return [one.record() for one in found]
