@@ -1,7 +1,7 @@
 //! Shared state for event handlers: clock, pending events, packet pool, outgoing reports, observer notes and the read-only plan.
 
 use crate::event::Event;
-use crate::frame::{FrameContent, Packet, PacketId, PacketPool};
+use crate::frame::{DamagedFrame, FrameContent, Packet, PacketId, PacketPool};
 use crate::hot::HotPathSettings;
 use crate::observers::notes::PauseChangeLog;
 use crate::observers::paths::PathLog;
@@ -112,7 +112,9 @@ impl Context {
 
     /// Reports a lost datagram to its flow. Lost segments are not reported, because TCP detects them.
     pub(crate) fn report_datagram_loss(&mut self, index: PacketId) {
-        if let FrameContent::Datagram { to, len, .. } = self.packets[index].content {
+        if let FrameContent::Datagram { to, len, .. }
+        | FrameContent::Damaged(DamagedFrame::Datagram { to, len }) = self.packets[index].content
+        {
             self.report_event(to, EndpointEvent::Lost(u32::from(len)));
         }
     }

@@ -60,9 +60,20 @@ pub(crate) enum FrameContent {
     /// A reply or notice from leaf to leaf about a path; its tag says which.
     PathControl(PathControl),
     /// A frame that was damaged on the wire: discarded where it arrives.
-    Damaged { was_pause: bool },
+    Damaged(DamagedFrame),
     /// A frame whose link went down: it never arrives, but keeps its place on the link.
     Lost,
+}
+
+/// What a damaged frame was, as far as its discarding is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DamagedFrame {
+    /// A pause frame.
+    Pause,
+    /// A datagram of `len` bytes; `to` is flow * 2 + 1.
+    Datagram { to: u32, len: u16 },
+    /// Any other frame.
+    Other,
 }
 
 /// A TCP segment in compact form.
@@ -200,7 +211,7 @@ impl Packet {
     pub(crate) fn counts_as_transmission(&self) -> bool {
         !matches!(
             self.content,
-            FrameContent::Pause { .. } | FrameContent::Damaged { was_pause: true } | FrameContent::Lost
+            FrameContent::Pause { .. } | FrameContent::Damaged(DamagedFrame::Pause) | FrameContent::Lost
         )
     }
 
@@ -241,7 +252,7 @@ impl Packet {
             | FrameContent::Cnm(Cnm { to, .. }) => Some(to),
             FrameContent::PathControl(_)
             | FrameContent::Pause { .. }
-            | FrameContent::Damaged { .. }
+            | FrameContent::Damaged(_)
             | FrameContent::Lost => None,
         }
     }

@@ -15,6 +15,7 @@ use pauseframe_routing::{NextHops, ecmp_index};
 use pauseframe_topology::Topology;
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 
 /// LACPDUs without an answer after which a port is dead (IEEE 802.1AX, `drivers/net/bonding/bond_3ad.c`).
 const LACP_TRIES: u64 = 3;
@@ -107,6 +108,8 @@ pub struct HostPorts {
     active: BTreeMap<NodeId, NodeId>,
     /// By node of a port: open flows.
     open: BTreeMap<NodeId, u64>,
+    /// Some port has failed.
+    has_failed: bool,
 }
 
 impl HostPorts {
@@ -126,6 +129,7 @@ impl HostPorts {
             turns: BTreeMap::new(),
             active: BTreeMap::new(),
             open: BTreeMap::new(),
+            has_failed: false,
         })
     }
 
@@ -188,6 +192,27 @@ impl HostPorts {
         let usable = self.usable_ways([&own, &reached], routes);
         let from = self.sending_port(ends, turn, &own, &first_ports(&usable));
         self.way_from(from, ends, [&own, &reached], &usable, routes)
+    }
+
+    /// The ports that it would have with these routes if no port had failed; `used`: those that it has.
+    pub fn choose_intact(
+        &mut self,
+        ends: &FlowEnds,
+        turn: u32,
+        used: [NodeId; 2],
+        routes: &NextHops,
+    ) -> [NodeId; 2] {
+        if !self.has_failed {
+            return used;
+        }
+        let first =
+            if self.settings.choice == PortChoice::Mux { self.active.clone() } else { BTreeMap::new() };
+        let dead = (take(&mut self.given_up), take(&mut self.unreachable), take(&mut self.by_peer_link));
+        let active = std::mem::replace(&mut self.active, first);
+        let ports = self.choose(ends, turn, routes);
+        (self.given_up, self.unreachable, self.by_peer_link) = dead;
+        self.active = active;
+        ports
     }
 
     /// The ports that packets of this side leave and reach in turn; empty unless each packet takes the next port.
@@ -327,6 +352,7 @@ impl HostPorts {
 
     /// The host of this port takes it for dead, or for alive again.
     pub fn set_given_up(&mut self, port: NodeId, dead: bool) {
+        self.has_failed |= dead;
         set(&mut self.given_up, port, dead);
         if self.settings.choice == PortChoice::Mux {
             self.switch_over(port);
@@ -347,6 +373,7 @@ impl HostPorts {
 
     /// How the network reaches this port from now on.
     pub fn set_reach(&mut self, port: NodeId, reach: PortReach) {
+        self.has_failed |= reach != PortReach::Direct;
         set(&mut self.unreachable, port, reach != PortReach::Direct);
         self.by_peer_link.remove(&port);
         if let PortReach::ByPeerLink(by) = reach {

@@ -87,6 +87,11 @@ impl IdealFctCalculator {
         IdealFctCalculator { topology, routes, settings, uniform, between, spread, ports_of_hosts }
     }
 
+    /// The routes of the intact network.
+    pub(crate) fn routes(&self) -> &NextHops {
+        &self.routes
+    }
+
     /// From the start of the flow to its last byte at the application (that of the reply, if there is one).
     pub fn ideal_fct(&self, spec: &FlowSpec) -> Span {
         self.ideal_fct_by_ways(spec, [[spec.source, spec.destination], [spec.destination, spec.source]])

@@ -2,7 +2,7 @@
 
 use super::{OpenConnection, Traffic, hosts_of_side};
 use crate::flow::{ApplicationMessage, FlowRecord, FlowSpec, KeptConnection};
-use crate::host_ports::FlowEnds;
+use crate::host_ports::{FlowEnds, HostPorts};
 use crate::order::{EndpointExchange, EndpointOpeningParameters, EndpointOrder, MultipathRole};
 use crate::vlan::PickedVlanAndClass;
 use pauseframe_units::{NodeId, Span, Time};
@@ -13,6 +13,8 @@ use std::cmp::Reverse;
 pub(super) struct PortsOfFlow {
     /// The nodes of the ports that packets leave and reach.
     nodes: [[NodeId; 2]; 2],
+    /// The same in the intact network.
+    intact: [[NodeId; 2]; 2],
     turns: [u32; 2],
     loads: [bool; 2],
 }
@@ -20,12 +22,22 @@ pub(super) struct PortsOfFlow {
 impl PortsOfFlow {
     /// Those of an MPTCP connection, whose subflows have the ports.
     fn of_hosts(spec: &FlowSpec) -> PortsOfFlow {
-        PortsOfFlow { nodes: [0, 1].map(|side| hosts_of_side(spec, side)), turns: [0; 2], loads: [false; 2] }
+        PortsOfFlow::only([0, 1].map(|side| hosts_of_side(spec, side)), [false; 2])
+    }
+
+    /// Those of hosts with one port each.
+    fn only(nodes: [[NodeId; 2]; 2], loads: [bool; 2]) -> PortsOfFlow {
+        PortsOfFlow { nodes, intact: nodes, turns: [0; 2], loads }
     }
 
     /// By side: the nodes of the ports that packets leave and reach.
     pub(super) fn ways(&self) -> [[NodeId; 2]; 2] {
         self.nodes
+    }
+
+    /// The ports that data would leave and reach in the intact network.
+    pub(super) fn intact_way(&self) -> [NodeId; 2] {
+        self.intact[0]
     }
 }
 
@@ -50,7 +62,7 @@ impl Traffic {
         };
         let sends_datagrams = self.transport_uses_datagrams(spec.transport);
         let ideal =
-            if sends_datagrams { Span::ZERO } else { self.ideal.ideal_fct_by_ways(&spec, ports.nodes) };
+            if sends_datagrams { Span::ZERO } else { self.ideal.ideal_fct_by_ways(&spec, ports.intact) };
         self.records.push(&FlowRecord::new(spec, ideal, now));
         self.new_hosts.push(ports.nodes.map(|[leaves, _]| leaves));
         self.active += 1;
@@ -100,14 +112,23 @@ impl Traffic {
 
     /// The ports of a new flow: those of the connection `kept` that carries it, or newly chosen ones.
     pub(super) fn ports_of_flow(&mut self, spec: &FlowSpec, flow: u32, kept: Option<u32>) -> PortsOfFlow {
-        if let Some(open) = kept.and_then(|opener| self.open.get(&opener)) {
-            return PortsOfFlow { nodes: open.ports, turns: open.turns, loads: open.loads };
-        }
         let hosts = [0, 1].map(|side| hosts_of_side(spec, side));
         let kind = self.flow_kind(spec);
+        let intact = |host_ports: &mut HostPorts, flow, turns: [u32; 2], used: [[NodeId; 2]; 2]| {
+            [0, 1].map(|side| {
+                let ends = FlowEnds { hosts: hosts[side], flow, forward: side == 0, kind };
+                host_ports.choose_intact(&ends, turns[side], used[side], self.ideal.routes())
+            })
+        };
+        if let Some((opener, open)) = kept.and_then(|opener| Some((opener, self.open.get(&opener)?))) {
+            let (nodes, turns, loads) = (open.ports, open.turns, open.loads);
+            let of_host_ports = |ports: &mut HostPorts| intact(ports, opener, turns, nodes);
+            let intact = self.host_ports.as_mut().map_or(nodes, of_host_ports);
+            return PortsOfFlow { nodes, intact, turns, loads };
+        }
         let loads = [true, spec.reply > 0 || spec.kept.is_some()];
         let Some(host_ports) = &mut self.host_ports else {
-            return PortsOfFlow { nodes: hosts, turns: [0; 2], loads };
+            return PortsOfFlow::only(hosts, loads);
         };
         let turns = host_ports.assign_turns(hosts[0], flow, kind);
         let nodes = [0, 1].map(|side| {
@@ -118,7 +139,8 @@ impl Traffic {
             }
             nodes
         });
-        PortsOfFlow { nodes, turns, loads }
+        let intact = intact(host_ports, flow, turns, nodes);
+        PortsOfFlow { nodes, intact, turns, loads }
     }
 
     /// Links between the ports of a flow if its control has a target that follows from them, otherwise 0.

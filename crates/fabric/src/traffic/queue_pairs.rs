@@ -93,7 +93,7 @@ impl Traffic {
         }
     }
 
-    /// Opens one of several queue pairs; returns the ports that its data leave and reach.
+    /// Opens one of several queue pairs; returns the ports that its data leave and reach in the intact network.
     fn open_part(&mut self, part: u32, spec: &FlowSpec, now: Time) -> [NodeId; 2] {
         let ports = self.ports_of_flow(spec, part, None);
         let expects = if spec.size == 0 { u64::MAX } else { spec.size };
@@ -109,7 +109,7 @@ impl Traffic {
         let [way, back] = ports.ways();
         self.new_hosts_of_parts.push([way[0], back[0]]);
         self.open_both_endpoints(part, &ports, exchanges, &MultipathRole::None, now);
-        way
+        ports.intact_way()
     }
 
     /// Time of a flow alone: that of the port which has most to do, of those that its parts leave and reach.

@@ -241,7 +241,7 @@ impl RawCapturedFrame {
             FrameContent::Segment(CompactTcpSegment { to, ecn, .. }) => {
                 CapturedFrameContent::Segment(headers(to, ecn), self.segment)
             }
-            FrameContent::PathControl(_) | FrameContent::Damaged { .. } | FrameContent::Lost => {
+            FrameContent::PathControl(_) | FrameContent::Damaged(_) | FrameContent::Lost => {
                 unreachable!("a frame is captured as it goes on the wire, whole")
             }
         }

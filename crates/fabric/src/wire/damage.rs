@@ -2,7 +2,7 @@
 
 use super::counters::PacketsAndBytes;
 use crate::context::Context;
-use crate::frame::{FrameContent, PacketId};
+use crate::frame::{DamagedFrame, FrameContent, PacketId};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_units::{PortId, Time};
 use std::ops::Range;
@@ -111,14 +111,15 @@ impl ErroneousLink {
 /// Marks a frame as damaged.
 pub(super) fn mark_damaged(index: PacketId, ctx: &mut Context) {
     let packet = ctx.packets[index];
-    ctx.report_datagram_loss(index);
-    let was_pause = if let FrameContent::Pause { classes, .. } = packet.content {
-        ctx.packets[index].class = classes.trailing_zeros() as u8;
-        true
-    } else {
-        false
+    let was = match packet.content {
+        FrameContent::Pause { classes, .. } => {
+            ctx.packets[index].class = classes.trailing_zeros() as u8;
+            DamagedFrame::Pause
+        }
+        FrameContent::Datagram { to, len, .. } => DamagedFrame::Datagram { to, len },
+        _ => DamagedFrame::Other,
     };
-    ctx.packets.replace_content(index, FrameContent::Damaged { was_pause });
+    ctx.packets.replace_content(index, FrameContent::Damaged(was));
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@ impl BorrowedNodePorts<'_> {
     #[cold]
     pub(crate) fn on_lost_arrival(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
         let packet = ctx.packets[index];
-        if matches!(packet.content, FrameContent::Damaged { .. }) {
+        if matches!(packet.content, FrameContent::Damaged(_)) {
+            ctx.report_datagram_loss(index);
             self.count_wire_loss(port, &packet, LossReason::Corrupted, ctx);
         }
         ctx.packets.remove(index);
@@ -73,7 +74,7 @@ impl BorrowedNodePorts<'_> {
                 | FrameContent::PathControl(_) => {
                     self.count_wire_loss(port, &packet, LossReason::LinkDown, ctx);
                 }
-                FrameContent::Damaged { .. } => {
+                FrameContent::Damaged(_) => {
                     self.count_wire_loss(port, &packet, LossReason::Corrupted, ctx);
                 }
                 FrameContent::Pause { .. } | FrameContent::Lost => {}

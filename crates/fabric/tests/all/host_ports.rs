@@ -352,6 +352,40 @@ fn silent_links_are_found_by_lacp_alone() {
     }
 }
 
+/// Ideal times are those of the intact network, also of flows that begin while a port is dead or just after its repair.
+#[test]
+fn ideal_times_know_no_failures() {
+    let topology = dual_homed(4, 2);
+    let starts = [0, 300, 600, 1_010, 2_000].map(Span::from_us);
+    let flows: Vec<FlowSpec> = (0..40)
+        .map(|number| FlowSpec {
+            start: Time::ZERO + starts[number / 8],
+            ..flow(&topology, &format!("host{}", 4 + number % 4), &format!("host{}", number % 3), 20_000)
+        })
+        .collect();
+    let choices = [
+        PortChoice::Lacp,
+        PortChoice::Xor,
+        PortChoice::ActiveBackup,
+        PortChoice::QueueAffinity,
+        PortChoice::Rail,
+    ];
+    for choice in choices {
+        let ideals = |fails: bool| {
+            let settings = with_choice(choice, roce(NO_CONTROL));
+            let mut network = build(&topology, &settings, &flows);
+            let port = topology.find("host0.eth2").unwrap();
+            let what = FailedElement::Link(topology.nodes()[port].ports[0].link());
+            let [down, up] = [200, 1_000].map(|time| Time::ZERO + Span::from_us(time));
+            let failure = ScheduledFailure { what, down, up: Some(up), is_silent: false };
+            network.schedule_failures(if fails { vec![failure] } else { Vec::new() }, Span::from_us(20));
+            let ending = proceed(&mut network, Time::ZERO + Span::from_ms(15));
+            network.flow_records(ending.now).iter().map(|record| record.ideal).collect::<Vec<_>>()
+        };
+        assert_eq!(ideals(true), ideals(false), "{choice:?}");
+    }
+}
+
 /// Packets that take turns at two ports share the links behind them, and a queue pair is paced at the rate of one port.
 #[test]
 fn ideal_times_of_ports_in_turn_know_what_is_slower() {
