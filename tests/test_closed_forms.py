@@ -362,3 +362,38 @@ flows = [{{ src = "host0", dst = "host2" }}, {{ src = "host1", dst = "host2", st
         flows(run(case, "ideal")).filter(pl.col("workload").cast(pl.String) == "l") for case in (text, text + extra)
     )
     assert alone.select(columns).rows() == beside.select(columns).rows()
+
+
+@pytest.mark.parametrize("preset", ["roce_swift", "roce_timely", "roce_hpcc", "uec_nscc"])
+@pytest.mark.parametrize("delay", ["7 us", "20 us", "100 us", "200 us"])
+def test_a_flow_alone_fills_long_links(preset: str, delay: str) -> None:
+    """No constant of a control may lie below the round trip of the idle network."""
+    text = f"""
+clocks = "ideal"
+topology = {{ kind = "star", hosts = 2, link = {{ rate = "10 Gbps", delay = "{delay}" }} }}
+transport = {{ preset = "{preset}" }}
+workload = {{ kind = "flows", flows = [{{ src = "host0", dst = "host1", size = "3 MB" }}] }}
+"""
+    flow = pf.run(text, progress=False).flows[0]
+    assert flow["slowdown"] < 1.05, flow
+    assert flow["retransmits"] == 0
+
+
+def test_a_query_begins_when_its_flows_do() -> None:
+    text = """
+topology = { kind = "star", hosts = 4, link = { rate = "10 Gbps", delay = "1 us" } }
+[host]
+reaction = "50 us"
+[[workload]]
+kind = "requests"
+client = "host0"
+servers = ["host1", "host2", "host3"]
+count = 4
+response = "20 KB"
+"""
+    for pause in ("0 s", "20 us", "300 us"):
+        run = pf.run(text, set={"workload.0.pause": pause}, progress=False)
+        flows, queries = run.flows.to_polars(), run.queries.to_polars().sort("query")
+        assert flows.group_by("query").agg(start=pl.col("start_us").min()).sort("query")["start"].to_list() == (
+            queries["start_us"].to_list()
+        )

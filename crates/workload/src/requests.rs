@@ -175,6 +175,8 @@ struct Series {
 
 struct Requests {
     series: Series,
+    /// The least time between two rounds.
+    reaction: Span,
     /// One flow per server, as sent in each round.
     templates: Vec<FlowSpec>,
     /// Number of rounds begun.
@@ -228,6 +230,7 @@ impl Requests {
             start: (series.count > 0).then_some(start),
             delays: maker.streams("reply delay", templates.len()),
             series,
+            reaction: maker.context.reaction,
             templates,
             rounds: 0,
             asked: 0,
@@ -298,7 +301,7 @@ impl Requests {
         }
         (self.asked, self.ended) = (0, 0);
         if self.rounds < self.series.count && !self.failed {
-            self.start = Some(now + self.series.exchange.pause);
+            self.start = Some(now + self.series.exchange.pause.max(self.reaction));
         }
     }
 }

@@ -125,7 +125,10 @@ impl ControlKind for SwiftControl {
     /// It begins with the window that fills the line at the target delay.
     fn new((): (), settings: &QueuePairSettings) -> SwiftControl {
         let QueuePairSettings { mtu, line, .. } = *settings;
-        let (swift, links) = (SwiftSettings::default(), settings.parameters.links);
+        let (plain, links) = (SwiftSettings::default(), settings.parameters.links);
+        // On longer paths the delay never comes down to htsim's target.
+        let base_target = plain.base_target.max(settings.parameters.base_rtt);
+        let swift = SwiftSettings { base_target, ..plain };
         let target = (swift.base_target.0 + u64::from(links) * swift.per_hop.0) as f64;
         let window = line as f64 / 8e12 * target / f64::from(mtu);
         SwiftControl { state: Swift::new(swift, links, window), mtu, line }

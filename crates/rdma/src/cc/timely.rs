@@ -2,6 +2,7 @@
 
 use super::{Acknowledgement, ControlChanges, ControlKind, RateControl};
 use crate::queue_pair::QueuePairSettings;
+use pauseframe_units::Span;
 
 /// Constants of TIMELY; times in nanoseconds, rates in bits per second.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -40,6 +41,13 @@ impl TimelySettings {
             hyper_after: 5,
             minimum_rate: line / 100,
         }
+    }
+
+    /// These constants on paths of this idle round trip, which both thresholds leave below them: longer ones raise both.
+    #[must_use]
+    pub fn on_path(self, base_rtt: Span) -> TimelySettings {
+        let beyond = (base_rtt.0 / 1000).saturating_sub(self.low_ns);
+        TimelySettings { low_ns: self.low_ns + beyond, high_ns: self.high_ns + beyond, ..self }
     }
 
     /// These constants with some of them replaced.
@@ -186,6 +194,7 @@ impl ControlKind for TimelyControl {
 
     fn new((): (), settings: &QueuePairSettings) -> TimelyControl {
         let constants = TimelySettings::for_line(settings.line).with(&settings.changes);
+        let constants = constants.on_path(settings.parameters.base_rtt);
         TimelyControl { state: Timely::new(constants, settings.line), update_beyond: 0 }
     }
 }

@@ -106,6 +106,7 @@ impl Parts {
                 .iter()
                 .map(|transport| transport.rdma().is_some())
                 .collect(),
+            reaction: self.settings.reaction,
         };
         let workloads = scenario.workload.iter().enumerate().map(|(index, spec)| {
             if only.is_some_and(|only| only != index) {

@@ -139,6 +139,10 @@ pub(super) fn fit_to_network(
                 let rtt = rtt.unwrap_or(Span(1));
                 (rdma.pair.window.base_rtt, rdma.pair.parameters.base_rtt) = (rtt, rtt);
                 rdma.pair.parameters.links = links;
+                // htsim's timer is for paths of some microseconds. On longer ones each packet would be sent again.
+                if rdma.pair.unordered {
+                    rdma.pair.timeout = rdma.pair.timeout.max(rtt * 2);
+                }
             }
             _ => {}
         }

@@ -251,6 +251,7 @@ impl<'a> Workloads<'a> {
                 .chain(scenario.transports.iter().map(|(_, transport)| transport))
                 .map(|transport| transport.rdma().is_some())
                 .collect(),
+            reaction: Span::ZERO,
         };
         let index_of = |name: &String| {
             let position = scenario.transports.iter().position(|(other, _)| other == name);

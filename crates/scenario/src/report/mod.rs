@@ -8,7 +8,8 @@ use self::suspicious::{
     windows_below_acknowledgements,
 };
 use self::warnings::{
-    cut_short, dead_links, dropped_syns, idle_storms, polarized, unrecorded, workloads_without_flows,
+    cut_short, dead_links, dropped_syns, idle_storms, longer_timeouts, polarized, unrecorded,
+    workloads_without_flows,
 };
 use crate::build::{Built, Parts};
 use crate::resolve::Resolved;
@@ -170,6 +171,7 @@ fn add_warnings_of_results(
         warnings
             .push("host.reaction: no flow waits for the end of another, so it changes nothing".to_owned());
     }
+    warnings.extend(longer_timeouts(scenario, &parts.settings));
     warnings.extend(network.stack_warnings());
     warnings.extend(dropped_syns(network));
     idle_storms(scenario, (network, now), names, ports, warnings);

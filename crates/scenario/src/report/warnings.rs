@@ -37,6 +37,19 @@ pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Opt
     ))
 }
 
+/// Warns of retransmission timers of NSCC that are below the round trip and were raised.
+pub(super) fn longer_timeouts(scenario: &Scenario, settings: &Settings) -> Vec<String> {
+    let pairs = scenario.transport_specs().zip(&settings.transports).filter_map(|(spec, transport)| {
+        let (written, used) = (spec.rdma()?.pair.timeout, transport.rdma()?.pair.timeout);
+        (written < used).then(|| {
+            format!(
+                "transport.rdma_timeout: {written} is less than twice the idle round trip of the longest path, so {used} is used"
+            )
+        })
+    });
+    pairs.collect()
+}
+
 /// Warns of workloads that sent nothing, unless they start after the end of the run, which has a warning already.
 pub(super) fn workloads_without_flows(scenario: &Scenario, network: &mut Network, now: Time) -> Vec<String> {
     let seen: BTreeSet<u16> =
