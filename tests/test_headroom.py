@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from pauseframe.fabric import calculator
-from pauseframe.fabric.headroom import QUANTA, annex_o, mellanox
+from pauseframe.fabric.headroom import QUANTA, SPECTRUM_CELLS, annex_o, mellanox
 from test_fabrics import cli
 
 SPEEDS = [1_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000]
@@ -81,6 +81,9 @@ def test_mellanox_xon_size_and_generations():
         == mellanox(100_000, 40, port_mtu=9100, cell=256).xoff + 18 * 1024
     )
     assert mellanox(100_000, 40, port_mtu=9100, generation=4).terms[5].bytes == 1500
+    for generation, cell in SPECTRUM_CELLS.items():
+        link = {"port_mtu": 9100, "generation": generation}
+        assert mellanox(100_000, 40, **link).xoff == mellanox(100_000, 40, cell=cell, **link).xoff
     assert mellanox(100_000, 40, port_mtu=9100, gearbox=100).terms[2].bytes == pytest.approx(2 * 100_000 * 100 / 8192)
     with pytest.raises(ValueError, match="not one of the speeds"):
         mellanox(56_000, 40, port_mtu=9100)

@@ -276,7 +276,10 @@ def headroom(
         int | None, typer.Option(min=1, max=9216, help="Largest lossless packet [default: the MTU; mellanox: 1024].")
     ] = None,
     vendor: Annotated[Vendor, typer.Option(help="802.1Qbb Annex O, or NVIDIA's formula in SONiC.")] = "general",
-    cell: Annotated[int, typer.Option(min=1, max=4096, help="mellanox: bytes of a buffer cell.")] = 144,
+    cell: Annotated[
+        int | None,
+        typer.Option(min=1, max=4096, help="mellanox: bytes of a buffer cell [default: that of the generation]."),
+    ] = None,
     small_packets: Annotated[int, typer.Option(min=0, max=100, help="mellanox: percentage of 64-byte packets.")] = 100,
     mac_phy: Annotated[float, typer.Option(min=0, help="mellanox: KiB in MAC and PHY.")] = 0.8,
     gearbox: Annotated[float, typer.Option(min=0, help="mellanox: ns in a gearbox.")] = 0.0,

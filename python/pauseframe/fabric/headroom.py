@@ -109,7 +109,7 @@ def mellanox(
     *,
     port_mtu: int,
     lossless_mtu: int = 1024,
-    cell: int = 144,
+    cell: int | None = None,
     small_packets: int = 100,
     mac_phy: Fraction | float = Fraction(8, 10),
     pipeline: int = 19,
@@ -121,13 +121,15 @@ def mellanox(
 ) -> Mellanox:
     """Headroom by SONiC's formula for NVIDIA switches.
 
-    `mac_phy` and `pipeline` are in KiB and `cell` in bytes, as in ASIC_TABLE; `gearbox` is in ns, `small_packets` in
-    percent. `generation` is that of Spectrum; `shared` means that a shared headroom pool is in use.
+    `mac_phy` and `pipeline` are in KiB and `cell` in bytes (None: that of the generation), as in ASIC_TABLE; `gearbox`
+    is in ns, `small_packets` in percent. `generation` is that of Spectrum; `shared` means that a shared headroom pool
+    is in use.
 
     Raises ValueError for a speed without quanta in the formula.
     """
     if speed not in QUANTA:
         raise ValueError(f"{speed} Mb/s is not one of the speeds of the formula: {', '.join(map(str, QUANTA))}")
+    cell = SPECTRUM_CELLS[generation] if cell is None else cell
     exact = [Fraction(str(value)) for value in (cable, mac_phy, gearbox)]
     metres, phy_kib, gearbox_ns = exact
     old = revision < 2024
