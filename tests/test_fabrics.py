@@ -681,3 +681,19 @@ def test_an_update_in_steps_under_load(tmp_path):
     removed = set((update / "3-remove-rows.csv").read_text().splitlines()[1:])
     after = {line for line in (update / "plan" / "tables.csv").read_text().splitlines() if line.count(",") == 3}
     assert (before | added) - removed == after
+
+
+@pytest.mark.parametrize("protect", ["link", "switch", "two_links"])
+def test_a_plan_says_which_failures_it_does_not_cover(tmp_path, protect):
+    torus = "torus:lengths=3x3,hosts_per_switch=1"
+    line = ("route", "plan", torus, "--engine", "order_pair", "--protect", protect)
+    done = cli(*line, "-o", "plan", cwd=tmp_path)
+    checked = json.loads(cli("route", "check", torus, "plan", "--what-if", "--json", cwd=tmp_path).stdout)
+    links = checked["what_if"]["links"]
+    lost = links["tried"] - links["harmless"]
+    assert lost > 0
+    assert f"{lost} of the {links['tried']} links still cost pairs their last route" in done.stdout
+    notes = json.loads((tmp_path / "plan" / "plan.json").read_text())["notes"]
+    assert sum("still cost pairs" in note for note in notes) == (1 if protect == "link" else 2)
+    whole = cli("route", "plan", "fat_tree:k=4", "--protect", "link", "-o", "whole", cwd=tmp_path)
+    assert "still cost pairs" not in whole.stdout

@@ -119,16 +119,16 @@ def plan(
     if root is not None:
         _check_root(root, topology)
     about = PlanOrder(topology=source, engine=engine, lanes=lanes, seed=seed, effort=effort, budget_s=budget)
+    at_risk = None if groups is None else read_groups(groups, topology)
     with Display("plan", quiet or as_json) as display:
         routes = plan_routes(
             topology, engine, lanes=lanes, vlans=vlans, sampled_vlans=sampled_vlans, sample_percent=sample_percent,
-            backup_vlans=backup_vlans, protect=protect,
-            groups=None if groups is None else read_groups(groups, topology),
+            backup_vlans=backup_vlans, protect=protect, groups=at_risk,
             effort=effort, budget=budget, steps=steps, root=root, seed=seed, first_vlan=first_vlan, progress=display,
         )  # fmt: skip
         summary = write_plan(
             routes, topology, out, about=about, rows_budget=rows, by_switch=by_switch, force=force,
-            json_tables=json_tables, tables=tables, progress=display,
+            json_tables=json_tables, tables=tables, protect=protect, groups=at_risk, progress=display,
         )  # fmt: skip
     if as_json:
         print_json(summary)
@@ -143,7 +143,7 @@ def plan(
             ("  with an address block for each switch", str(use["rows_by_switch"])),
         ]
         print_pairs(lines, f"{engine} on {source}")
-        for note in routes.notes:
+        for note in summary["notes"]:
             print(note)
         print(f"\ntables in {out}; next: pauseframe route check {in_shell(source)} {in_shell(out)} --what-if")
     if routes.interrupted and steps is None:

@@ -27,10 +27,12 @@ from pauseframe.files.reading import read_text
 from pauseframe.types import PlanSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from pauseframe.types import (
+        Failures,
         PlanOrder,
+        RouteReport,
         SeveralFailures,
         StageProgress,
         Step,
@@ -67,6 +69,8 @@ def write_plan(
     force: bool = False,
     json_tables: bool = False,
     tables: str | None = None,
+    protect: str | None = None,
+    groups: Sequence[Sequence[int]] | None = None,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> PlanSummary:
     """Verifies the tables and writes them into a folder, which appears whole or not at all.
@@ -74,7 +78,8 @@ def write_plan(
     The folder has `tables.csv`, or `tables.parquet` for more than a million rows (`tables`, "csv" or "parquet",
     overrides this choice), with `json_tables` also `tables.json`, and `topology.graphml`, `topology.svg` and
     `plan.json`. `plan.json` holds the request (`about`), the steps of the plan, the report of the verifier, and the
-    number of rows that the switches need. Raises FabricError, without writing, for tables that can deadlock, loop,
+    number of rows that the switches need. With `protect` or `groups` of the plan, its notes count the failures that
+    cost a pair its last route nevertheless. Raises FabricError, without writing, for tables that can deadlock, loop,
     leave out a pair, or exceed `rows_budget`.
     """
     folder = Path(folder)
@@ -83,14 +88,14 @@ def write_plan(
         _refuse_full(folder, force)
     if rows_budget is not None:
         routes.fit(rows_budget, by_switch=by_switch)
-    report = routes.check(progress=progress)
+    report = routes.check(what_if=protect is not None, progress=progress)
     text = report.pop("text")
     if not report["clean"]:
         raise _core.FabricError(f"the tables were not written, since they are not right:\n{text}")
     use = routes.table_use()
     summary = PlanSummary(
-        program="pauseframe", **(about or {}), steps=routes.steps, rows=use, vlans=routes.vlans, notes=routes.notes,
-        report=report,
+        program="pauseframe", **(about or {}), steps=routes.steps, rows=use, vlans=routes.vlans,
+        notes=[*routes.notes, *_unprotected(routes, topology, report, (protect, groups))], report=report,
     )  # fmt: skip
     with whole_folder(folder, replace=force) as partial:
         rows = use["rows_by_switch"] * sum(kind == "switch" for _, kind, _ in topology.nodes())
@@ -101,6 +106,44 @@ def write_plan(
         draw(topology, partial / "topology.svg", title=str(summary.get("topology", "topology")))
         (partial / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return summary
+
+
+TWO_LINKS = 1000
+"""Pairs of links that are tried for a plan that protects against two."""
+
+
+def _drawn_pairs(topology: _core.Topology, count: int) -> list[list[int]]:
+    """Random pairs of links between switches (seed 1)."""
+    kinds = {name: kind for name, kind, _ in topology.nodes()}
+    fabric = [n for n, (a, b, *_) in enumerate(topology.links()) if kinds[a] == kinds[b] == "switch"]
+    draw = random.Random(1)
+    return [draw.sample(fabric, 2) for _ in range(count if len(fabric) > 1 else 0)]
+
+
+def _unprotected(
+    routes: Routes,
+    topology: _core.Topology,
+    report: RouteReport,
+    wanted: tuple[str | None, Sequence[Sequence[int]] | None],
+) -> list[str]:
+    """The failures of a kind, and of groups of links, that a plan with backups does not protect against."""
+    protect, groups = wanted
+    found: list[tuple[str, Failures]] = []
+    if what_if := report["what_if"]:
+        found.append(("links", what_if["links"]))
+        if protect == "switch":
+            found.append(("switches", what_if["switches"]))
+    several: dict[str, Sequence[Sequence[int]]] = {"of the groups": groups or []}
+    if protect == "two_links":
+        several[f"of {TWO_LINKS} drawn pairs of links"] = _drawn_pairs(topology, TWO_LINKS)
+    counts = [(f"of the {one['tried']} {kind}", one["tried"] - one["harmless"]) for kind, one in found]
+    counts += [(words, sum(routes.pairs_lost(links)[0] > 0 for links in cases)) for words, cases in several.items()]
+    return [
+        f"{lost} {words} still cost pairs their last route when they fail: raise --backup-vlans, or try another --seed "
+        "or --effort best"
+        for words, lost in counts
+        if lost
+    ]
 
 
 def _refuse_full(folder: Path, force: bool) -> None:
@@ -338,11 +381,8 @@ def what_ifs(
     Tries the groups of a file (read_groups), and random pairs of links between switches (seed 1). Each of the results
     has `tried`, `harmless` and `worst` (the failure, and the ordered pairs of switches that lose their last route).
     """
-    kinds = {name: kind for name, kind, _ in topology.nodes()}
-    fabric = [n for n, (a, b, *_) in enumerate(topology.links()) if kinds[a] == kinds[b] == "switch"]
     cases = {"a group of links": read_groups(groups, topology) if groups is not None else []}
-    draw = random.Random(1)
-    cases["two links"] = [draw.sample(fabric, 2) for _ in range(pairs if len(fabric) > 1 else 0)]
+    cases["two links"] = _drawn_pairs(topology, pairs)
     ports = topology.ports()
     result: dict[str, SeveralFailures] = {}
     for what, failures in cases.items():
