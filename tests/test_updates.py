@@ -40,17 +40,20 @@ FABRICS = (
 
 
 class Wires:
-    """The peer of each port, by the names that tables use."""
+    """The peer of each port, by the names that tables use; `hosts` has further ports of hosts as "NAME.PORT"."""
 
     def __init__(self, topology):
         self.kind = {name: kind for name, kind, _ in topology.nodes()}
-        self.peer, self.switch_of, self.uplink = {}, {}, {}
+        self.peer: dict[tuple[str, str], str] = {}
+        self.switch_of: dict[str, str] = {}
+        self.uplink: dict[tuple[str, str], str] = {}
         for ports, (a, b, *_) in zip(topology.ports(), topology.links(), strict=True):
             for port, own, other, back in ((ports[0], a, b, ports[1]), (ports[1], b, a, ports[0])):
                 self.peer[own, port.removeprefix(f"{own}:")] = other
                 if self.kind[own] == "host":
-                    self.switch_of[own] = other
-                    self.uplink[other, back.removeprefix(f"{other}:")] = own
+                    name = own if own not in self.switch_of else f"{own}.{port.removeprefix(f'{own}:')}"
+                    self.switch_of[name] = other
+                    self.uplink[other, back.removeprefix(f"{other}:")] = name
         self.hosts = sorted(self.switch_of)
 
 
@@ -197,7 +200,7 @@ def host_rows(rows, wires):
         own[host] = port
     found = set()
     for switch, vlan, target, port in rows:
-        if wires.kind[target] == "host":
+        if wires.kind.get(target) != "switch":
             found.add((switch, int(vlan), target, port))
         for host in hosts.get(target, ()):
             found |= {(switch, int(vlan), host, port), (target, int(vlan), host, own[host])}
@@ -219,7 +222,7 @@ def check_steps(old_plan, made):
     kept = {str(vlan) for vlan in summary["kept"]}
     for step, plan, wire in ((steps[0], plans[1], wires[1]), (steps[1], plans[0], wires[0])):
         assert {row for row in step if row[1] not in kept} == {row for row in plan if row[1] not in kept}
-        assert all(wire.kind[row[2]] == "host" for row in step if row[1] in kept)
+        assert all(wire.kind.get(row[2]) != "switch" for row in step if row[1] in kept)
     before, after = (host_rows(plan, wire) for plan, wire in zip(plans, wires, strict=True))
     added, removed = host_rows(steps[0], wires[1]), host_rows(steps[1], wires[0])
     assert (before | added) - removed == after
@@ -227,6 +230,185 @@ def check_steps(old_plan, made):
     assert len(differ) == summary["rows_added"] + summary["rows_removed"] + summary["rows_changed"]
     if not summary["renumbered"]:
         assert summary["rows_changed"] == 0
+
+
+class Moments:
+    """The rows that the switches hold during an update, from its files alone, and the packets that senders may send."""
+
+    def __init__(self, old_plan, made, failed):
+        self.wires: list[Wires] = []
+        self.lane: dict[int, int] = {}
+        self.plans: list[dict[tuple[str, int, str], str]] = []
+        self.sent: list[set[tuple[str, str, int]]] = []
+        for plan in (old_plan, made / "plan"):
+            table, wires = Table(plan / "tables.csv"), Wires(pf.load_topology(plan / "topology.graphml"))
+            by_host = host_rows(((*row, port) for row, port in table.rows.items()), wires)
+            assert all(self.lane.setdefault(vlan, lane) == lane for vlan, lane in table.lane.items())
+            self.wires.append(wires)
+            self.plans.append({row[:3]: row[3] for row in by_host})
+            self.sent.append({
+                (source, target, vlan)
+                for source in wires.hosts
+                for target in wires.hosts
+                for vlan in table.lane
+                if source.partition(".")[0] != target.partition(".")[0] and table.may(wires, vlan, source, target)
+            })  # fmt: skip
+        old, new = (wires.peer for wires in self.wires)
+        self.gone = set(old) - set(new)
+        self.peer = {end: peer for end, peer in (old | new).items() if not (failed and end in self.gone)}
+        self.added, self.removed = (
+            {row[:3]: row[3] for row in host_rows(steps_of(made / name), wires)}
+            for name, wires in (("1-add-rows.csv", self.wires[1]), ("3-remove-rows.csv", self.wires[0]))
+        )
+
+    def way(self, rows, which, source, target, vlan):
+        """The ports of a packet of old (0) or new (1) senders, and whether it arrives; fails if it circles."""
+        wires = self.wires[which]
+        at = wires.switch_of[source]
+        way: list[tuple[str, str]] = []
+        while True:
+            port = rows.get((at, vlan, target))
+            if port is None or (at, port) not in self.peer:
+                return way, False
+            if wires.uplink.get((at, port)) == target:
+                return way, True
+            assert (at, port) not in way, f"{source} to {target} circles in VLAN {vlan}: {way}"
+            way.append((at, port))
+            at = self.peer[at, port]
+            if at in wires.kind and wires.kind[at] == "host":
+                return way, False
+
+    def judge(self, rows, senders):
+        """No packets of `senders` circle or wait for each other, and those that arrive in their plan arrive now."""
+        waits = nx.DiGraph()
+        for which in senders:
+            for packet in self.sent[which]:
+                way, arrives = self.way(rows, which, *packet)
+                planned = self.way(self.plans[which], which, *packet)
+                assert (way, arrives) == planned or not planned[1], f"{packet} took {way}, not {planned}"
+                nx.add_path(waits, [(port, self.lane[packet[2]]) for port in way])
+        cycle = None if nx.is_directed_acyclic_graph(waits) else nx.find_cycle(waits)
+        assert cycle is None, f"a circle of buffers: {cycle}"
+
+    def check(self, draw):
+        """Checks random moments of each step, with all packets of old and new senders at once in the second one."""
+        old, new = self.plans
+        assert all(old.get(row, port) == port for row, port in self.added.items()), "a row in use changes"
+        assert all(old.get(row) == port for row, port in self.removed.items()), "a row that nobody has is removed"
+        self.judge({**old, **some(self.added, draw)}, [0])
+        all_rows = old | self.added
+        self.judge(all_rows, [0, 1])
+        left = set(all_rows) - set(some(self.removed, draw))
+        self.judge({row: all_rows[row] for row in left}, [1])
+        final = {row: port for row, port in all_rows.items() if row not in self.removed}
+        assert final == new
+        assert not {(switch, port) for (switch, *_), port in final.items()} & self.gone, "rows over links that are gone"
+        self.judge(final, [1])
+        # A pair that may no longer use a VLAN, because its row led over a failed link, has no route there.
+        kept = {vlan for *_, vlan in self.sent[0]} & {vlan for *_, vlan in self.sent[1]}
+        stay = self.wires[1].switch_of
+        lost = {packet for packet in self.sent[0] - self.sent[1] if packet[2] in kept and packet[0] in stay}
+        assert all(self.way(final, 0, *packet) == ([], False) for packet in lost)
+
+
+def some(rows, draw):
+    part = draw.random()
+    return {row: port for row, port in rows.items() if draw.random() < part}
+
+
+def steps_of(path):
+    with path.open(newline="") as file:
+        return [tuple(row) for row in list(csv.reader(file))[1:]]
+
+
+def with_port_names(topology):
+    """`topology` with the default names of ports as their own names, so that a removed link renames no port."""
+    graph = json.loads(topology.write("node-link"))
+    names = [
+        dict(zip(ends[:2], ports, strict=True)) for ends, ports in zip(topology.links(), topology.ports(), strict=True)
+    ]
+    for edge in graph["edges"]:
+        for end in ("source", "target"):
+            edge[f"{end}_port"] = names[edge["link"]][edge[end]].removeprefix(f"{edge[end]}:")
+    return pf.Topology.parse(json.dumps(graph), "node-link")
+
+
+LOSING = (
+    ("leaf_spine:leaves=4,spines=3,hosts_per_leaf=2", "edst"),
+    ("leaf_spine:leaves=3,spines=2,hosts_per_leaf=1", "lash"),
+    ("jellyfish:switches=10,network_ports=3,hosts_per_switch=1", "edst"),
+    ("jellyfish:switches=9,network_ports=4,hosts_per_switch=1,seed=3", "dfsssp"),
+    ("torus:lengths=3x3", "edst"),
+    ("fat_tree:k=4", "up_down"),
+    ("leaf_spine:leaves=4,spines=2,hosts_per_leaf=2,ports_per_host=2", "edst"),
+    ("leaf_spine:leaves=4,spines=2,hosts_per_leaf=1,ports_per_host=2", "order_pair"),
+    ("leaf_spine:leaves=3,spines=3,hosts_per_leaf=2,planes=2", "edst"),
+    ("leaf_spine:leaves=3,spines=2,hosts_per_leaf=2,planes=2", "up_down"),
+)
+
+
+def loss(whole, draw):
+    """The numbers of one to three links: links between switches, and links of hosts with several ports."""
+    kinds = {name: kind for name, kind, _ in whole.nodes()}
+    ends = [{kinds[a], kinds[b]} for a, b, *_ in whole.links()]
+    of_host: dict[str, list[int]] = {}
+    for number, (a, b, *_) in enumerate(whole.links()):
+        for host in (name for name in (a, b) if kinds[name] == "host"):
+            of_host.setdefault(host, []).append(number)
+    lost = draw.sample([n for n, kind in enumerate(ends) if kind == {"switch"}], draw.choice([1, 1, 2, 3]))
+    if len(of_host) < ends.count({"switch", "host"}):
+        lost = [*lost[draw.randrange(2) :], draw.choice(draw.choice(list(of_host.values())))]
+    return lost
+
+
+def lose_links(fabric, engine, draw, folder):
+    """Updates after links failed, before they are taken out, or after they were added; their files are right."""
+    whole = with_port_names(pf.load_topology(fabric))
+    part = whole.without(loss(whole, draw))
+    if part.statistics()["diameter"] is None:
+        return 0
+    change = draw.choice(["fail", "fail", "take out", "add"])
+    old, new = (part, whole) if change == "add" else (whole, part)
+    old, new = old.with_single_ports(), new.with_single_ports()
+    planned = pf.plan_routes(old, engine, effort="fast" if engine == "order_pair" else None)
+    write_plan(planned, old, folder / "old")
+    update = update_routes(planned, new, lanes=8, failed=change == "fail")
+    write_update(update, folder / "made")
+    moments = Moments(folder / "old", folder / "made", change == "fail")
+    moments.check(draw)
+    check_steps(folder / "old", folder / "made")
+    check_differences(moments, folder / "made", update)
+    return 1
+
+
+def check_differences(moments, made, update):
+    """diff.csv has exactly the rows by (switch, switch of the destination) in which the two plans differ."""
+    if update["moved_hosts"]:
+        return
+    before, after = (
+        {
+            (row[0], row[1], wires.switch_of[row[2]]): port
+            for row, port in plan.items()
+            if row[0] != wires.switch_of[row[2]]
+        }
+        for plan, wires in zip(moments.plans, moments.wires, strict=True)
+    )
+    expected = set()
+    for old, new in [*((vlan, vlan) for vlan in update["kept"]), *update["renumbered"]]:
+        was = {(row[0], row[2]): port for row, port in before.items() if row[1] == old}
+        will_be = {(row[0], row[2]): port for row, port in after.items() if row[1] == new}
+        for row in was.keys() | will_be.keys():
+            if was.get(row) != will_be.get(row):
+                ends = ((old, was.get(row)), (new, will_be.get(row)))
+                expected.add((*row, *(str(word) for end in ends for word in (end if end[1] else ("", "")))))
+    assert set(steps_of(made / "diff.csv")) == expected
+
+
+@pytest.mark.parametrize("number", range(len(LOSING)))
+def test_files_of_an_update_leave_no_row_over_links_that_are_gone(number, tmp_path):
+    draw = random.Random(number)
+    done = sum(lose_links(*LOSING[number], draw, tmp_path / str(time)) for time in range(4))
+    assert done > 1
 
 
 FILES = ("1-add-rows.csv", "2-senders.csv", "3-remove-rows.csv", "diff.csv", "during.csv", "update.json")

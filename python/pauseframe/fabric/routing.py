@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Failures,
         PlanOrder,
         RouteReport,
+        RowChange,
         SeveralFailures,
         StageProgress,
         Step,
@@ -56,6 +57,10 @@ __all__ = [
 SUMMARY = "plan.json"
 ROWS_CSV = 1_000_000
 """Maximum number of rows, over all switches, that are written as CSV."""
+BEFORE = " (before)"
+"""Ends the names of hosts at their old places, on the union of the old and the new topology."""
+HostRow = tuple[str, str, str, str]
+"""A row of forwarding tables: switch, VLAN, host (or a further port of one), port."""
 
 
 def write_plan(
@@ -221,16 +226,32 @@ def update_routes(
     `lanes` is the maximum number of lanes in total (default: one more than `routes` has). `failed` means that the
     missing links are already down. The plan is the same whether `routes` come from memory or from files.
     """
-    update = _core.update_routes(routes, topology, lanes=lanes, failed=failed, progress=progress)
-    return {**update, "old": routes}
+    planned = _core.update_routes(routes, topology, lanes=lanes, failed=failed, progress=progress)
+    update: Update = {**planned, "old": routes}
+    return {**update, "changes": _with_dead_rows(update)} if failed else update
+
+
+def _with_dead_rows(update: Update) -> list[RowChange]:
+    """`changes` with the old rows over failed links: packets cannot take them, so the core regards them as absent."""
+    known = _switch_rows(update["before"], update["union"])
+    dead = {row: port for row, port in _switch_rows(update["old"], update["union"]).items() if row not in known}
+    old_number = {new: old for old, new in update["renumbered"]}
+    changes: list[RowChange] = []
+    for switch, destination, before, after in update["changes"]:
+        vlan = old_number.get(after[0], after[0]) if after else None
+        if before is None and vlan is not None and (port := dead.pop((vlan, switch, destination), None)):
+            changes.append((switch, destination, (vlan, port), after))
+        else:
+            changes.append((switch, destination, before, after))
+    return changes + [(switch, to, (vlan, port), None) for (vlan, switch, to), port in sorted(dead.items())]
 
 
 def write_update(update: Update, folder: str | Path, *, force: bool = False) -> UpdateSummary:
     """Verifies an update of `update_routes` and writes it into a folder, which appears whole or not at all.
 
     `plan/` is the new plan, as write_plan writes it. `1-add-rows.csv`, `2-senders.csv` and `3-remove-rows.csv` are the
-    steps, `diff.csv` has the differing rows, `during.csv` the rows after the first and before the last step, and
-    `update.json` the summary.
+    steps, `diff.csv` has the differing rows, `during.csv` the rows after the first and before the last step (without
+    rows over failed links, which no packet can take), and `update.json` the summary.
     """
     folder = Path(folder)
     if folder.exists() and (not force or not (folder / "update.json").is_file()) and any(folder.iterdir()):
@@ -260,12 +281,7 @@ def _write_steps(update: Update, folder: Path) -> None:
     # name would stand for other hosts than in the plan.
     for tables, rows in ((update["routes"], added), (update["old"], removed)):
         rows += [row for row in _rows(tables) if int(row[1]) not in kept]
-    # In a VLAN that keeps its number, only rows for added or removed hosts differ, and no host sends to added or
-    # removed hosts.
-    before, after = (
-        {row for row in _host_rows(update[state], update["union"]) if int(row[1]) in kept}
-        for state in ("before", "after")
-    )
+    before, after = _kept_rows(update)
     # A port whose cable changes has two names on the union of both topologies, but only one in the switch.
     added += [[*row[:3], row[3].removesuffix(" (new)")] for row in sorted(after - before)]
     removed += map(list, sorted(before - after))
@@ -289,21 +305,62 @@ def _rows(tables: Routes) -> list[list[str]]:
     return [line for line in lines if len(line) == 4 and line[1] != "vlan"]
 
 
-def _host_rows(tables: Routes, topology: _core.Topology) -> set[tuple[str, str, str, str]]:
-    """The rows of forwarding tables, with one row for each host, including hosts at the same switch."""
-    kinds = {name: kind for name, kind, _ in topology.nodes()}
-    ports: dict[str, dict[str, str]] = {}
-    for names, (a, b, *_) in zip(topology.ports(), topology.links(), strict=True):
-        for host, switch, port in ((a, b, names[1]), (b, a, names[0])):
-            if kinds[host] == "host":
-                ports.setdefault(switch, {})[host] = port.removeprefix(f"{switch}:")
-    found: set[tuple[str, str, str, str]] = set()
-    for switch, vlan, destination, port in _rows(tables):
-        if kinds[destination] == "host":
+def _kept_rows(update: Update) -> tuple[set[HostRow], set[HostRow]]:
+    """The rows of VLANs that keep their number, before and after the update.
+
+    They differ in rows for added or removed hosts, to which no host sends, and in rows over failed links.
+    """
+    kept, attached = set(update["kept"]), _attachments(update["union"])
+    before, old, after = (
+        _host_rows([row for row in _rows(update[state]) if int(row[1]) in kept], attached)
+        for state in ("before", "old", "after")
+    )
+    # "before" lacks rows over failed links. "old" has them, but its rows for all hosts of a switch must not be taken
+    # as rows for hosts that are new there.
+    hosts = {row[2] for row in before}
+    return before | {row for row in old if row[2] in hosts}, after
+
+
+def _host_rows(rows: Iterable[list[str]], attached: dict[str, tuple[str, str]]) -> set[HostRow]:
+    """One row for each destination of `attached`, also instead of rows for all hosts of a switch."""
+    beside: dict[str, dict[str, str]] = {}
+    for host, (switch, port) in attached.items():
+        beside.setdefault(switch, {})[host] = port
+    found: set[HostRow] = set()
+    for switch, vlan, destination, port in rows:
+        if destination in attached:
             found.add((switch, vlan, destination, port))
             continue
-        for host, own in ports[destination].items():
+        for host, own in beside.get(destination, {}).items():
             found |= {(switch, vlan, host, port), (destination, vlan, host, own)}
+    return found
+
+
+def _switch_rows(tables: Routes, union: _core.Topology) -> dict[tuple[int, str, str], str]:
+    """The port for each (VLAN, switch, switch of the destination) of old tables, on the old topology or on `union`."""
+    homes: dict[str, str] = {}
+    for host, (switch, _) in _attachments(union).items():
+        homes.setdefault(host.replace(BEFORE, ""), switch)  # the old place precedes the new one
+    found: dict[tuple[int, str, str], str] = {}
+    for switch, vlan, destination, port in _rows(tables):
+        home = homes.get(destination.replace(BEFORE, ""), destination)
+        if home != switch:
+            found[int(vlan), switch, home] = port
+    return found
+
+
+def _attachments(topology: _core.Topology) -> dict[str, tuple[str, str]]:
+    """The switch and its port of each destination, by link: each host, and "NAME.PORT" for its further ports."""
+    hosts = {name for name, kind, _ in topology.nodes() if kind == "host"}
+    first: set[str] = set()
+    found: dict[str, tuple[str, str]] = {}
+    for (one, other), (a, b, *_) in zip(topology.ports(), topology.links(), strict=True):
+        for host, own, switch, port in ((a, one, b, other), (b, other, a, one)):
+            if host not in hosts:
+                continue
+            name = f"{host}.{own.removeprefix(f'{host}:')}" if host in first else host
+            first.add(host)
+            found[name] = switch, port.removeprefix(f"{switch}:")
     return found
 
 
@@ -325,7 +382,7 @@ def _summary(update: Update) -> UpdateSummary:
          "safe": "all rows are there, and old and new routes together have no cycle"},
         {"do": "wait until no packet is left in the old VLANs", "vlans": old, "safe": "nothing changes"},
         {"do": "remove rows; disconnect what is gone", "file": "3-remove-rows.csv", "vlans": old,
-         "safe": "nobody sends in these VLANs, or to these hosts"},
+         "safe": "nobody sends in these VLANs, or to these hosts, and no packet passes a failed link"},
     ]  # fmt: skip
     return {
         "program": "pauseframe",
