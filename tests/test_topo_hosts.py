@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pauseframe as pf
 import pytest
+from pauseframe.fabric.draw import arrange
+from pauseframe.view import from_folder
 from test_fabrics import cli
 
 FAMILY = "leaf_spine:leaves=2,spines=2,hosts_per_leaf=2"
@@ -136,3 +138,37 @@ def test_every_command_gives_the_same_reason_for_a_topology(tmp_path: Path, name
     }[command])  # fmt: skip
     assert done.returncode != 0
     assert reason in " ".join(done.stderr.split()), done.stderr
+
+
+ONE_WAY = """kind = "custom"
+hosts = ["a", "b"]
+switches = ["s", "t"]
+links = [
+  { ends = ["a", "s"] }, { ends = ["t", "b"], rate_back = "5 Gbps" },
+  { ends = ["s", "t"], rate = "1 Gbps", rate_back = "40 Gbps" },
+  { ends = ["s", "t"], rate = "40 Gbps", rate_back = "1 Gbps" },
+  { ends = ["s", "t"], delay = "5 us", delay_back = "9 us" },
+]
+"""
+
+
+def test_links_whose_directions_differ_are_shown_with_both(tmp_path: Path) -> None:
+    path = scenario(tmp_path, ONE_WAY)
+    shown = " ".join(cli("topo", "show", path).stdout.split())
+    rates = "2 × 40 Gb/s one way and 1 Gb/s back, 2 × 10 Gb/s, 1 × 10 Gb/s one way and 5 Gb/s back"
+    assert f"links by rate {rates} ports used" in shown
+    captions = [caption for _, _, caption in arrange(pf.load_topology(path), "auto").links]
+    assert [caption.partition(": ")[2] for caption in captions] == [
+        "10 Gb/s, 1 us",
+        "10 Gb/s, 1 us; back 5 Gb/s, 1 us",
+        "1 Gb/s, 1 us; back 40 Gb/s, 1 us",
+        "40 Gb/s, 1 us; back 1 Gb/s, 1 us",
+        "10 Gb/s, 5 us; back 10 Gb/s, 9 us",
+    ]
+
+
+def test_the_player_has_the_rate_of_each_direction(tmp_path: Path) -> None:
+    pf.run(f'stop = "1 ms"\nrecord.states = {{ every = "10 us" }}\n[topology]\n{ONE_WAY}{REST}', out=tmp_path / "run")
+    fabric = from_folder(tmp_path / "run").fabric
+    assert fabric.rates == [int(rate * 1e9) for rate in (10, 10, 10, 5, 1, 40, 40, 1, 10, 10)]
+    assert len(fabric.rates) == len(fabric.port_names)

@@ -42,7 +42,7 @@ def show(
     if as_json:
         print_json(statistics | {"notes": topology.notes})
     else:
-        print_pairs(statistics_lines(statistics), source)
+        print_pairs(statistics_lines(statistics, topology), source)
         for problem in statistics["problems"]:
             say(f"problem: {problem}")
     if statistics["problems"]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree as ET
 
 from pauseframe import _core
-from pauseframe.fabric.topology import networkx
+from pauseframe.fabric.topology import back_channels, networkx
 from pauseframe.files.atomic import write_text
 
 if TYPE_CHECKING:
@@ -134,14 +134,17 @@ def arrange(topology: _core.Topology, layout: Layout, mark: Iterable[str] | Mapp
     hosts_at: dict[str, int] = dict.fromkeys(kinds, 0)
     marked: dict[int, list[Arrow]] = {}
     captions = dict(mark) if isinstance(mark, Mapping) else dict.fromkeys(mark, "")
-    for (a, b, rate, delay), ports in zip(topology.links(), topology.ports(), strict=True):
+    back = back_channels(topology)
+    for number, ((a, b, *channel), ports) in enumerate(zip(topology.links(), topology.ports(), strict=True)):
         if not with_hosts and "host" in {kinds[a], kinds[b]}:
             hosts_at[a if kinds[a] == "switch" else b] += 1
             continue
         arrows = [Arrow(bool(back), captions[port]) for back, port in enumerate(ports) if port in captions]
         if arrows:
             marked[len(links)] = arrows
-        links.append((a, b, f"{' – '.join(ports)}: {format_rate(rate)}, {delay:g} us"))
+        ways = [channel] if number not in back else [channel, back[number]]
+        shown = "; back ".join(f"{format_rate(rate)}, {delay:g} us" for rate, delay in ways)
+        links.append((a, b, f"{' – '.join(ports)}: {shown}"))
     drawn = {name: kind for name, kind in kinds.items() if with_hosts or kind == "switch"}
     places = _places(drawn, {name: levels[name] for name in drawn}, links, layout)
     return Drawing(places, drawn, links, hosts_at, marked)

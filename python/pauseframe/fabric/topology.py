@@ -11,6 +11,7 @@ Topology(16 hosts, 20 switches, 48 links)
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,19 @@ def to_networkx(topology: _core.Topology) -> Any:
     return nx.node_link_graph(json.loads(topology.write("node-link")), edges="edges")
 
 
+def back_channels(topology: _core.Topology) -> dict[int, tuple[int, float]]:
+    """Rate and delay against the direction of `links()`, by the number of each link whose directions differ."""
+    text = topology.write("node-link")
+    if '_back"' not in text:
+        return {}
+    graph = json.loads(text)
+    differ = [edge for edge in graph["edges"] if any(key.endswith("_back") for key in edge)]
+    for edge in differ:
+        edge |= {key: edge.get(f"{key}_back", edge[key]) for key in ("rate", "delay")}
+    turned = _core.Topology.parse(json.dumps(graph), "node-link").links()
+    return {edge["link"]: turned[edge["link"]][2:] for edge in differ}
+
+
 def loops(topology: _core.Topology) -> list[tuple[int, str]]:
     """Self-loops, which occur in some maps of real networks, as (number of the link, name of the node)."""
     return [(number, a) for number, (a, b, *_) in enumerate(topology.links()) if a == b]
@@ -140,7 +154,22 @@ def format_of(path: Path) -> str:
     return found
 
 
-def statistics_lines(statistics: TopologyStatistics) -> list[tuple[str, str]]:
+def _links_by_rate(topology: _core.Topology) -> str:
+    """The number of links with each rate, or pair of rates where the directions differ; fastest first."""
+    from pauseframe.terminal.text import format_rate
+
+    back = back_channels(topology)
+    pairs = (
+        (rate, back[number][0] if number in back else rate) for number, (*_, rate, _) in enumerate(topology.links())
+    )
+    counts = Counter((max(pair), min(pair)) for pair in pairs)
+    return ", ".join(
+        f"{count} × {format_rate(fast)}" + (f" one way and {format_rate(slow)} back" if slow != fast else "")
+        for (fast, slow), count in sorted(counts.items(), reverse=True)
+    )
+
+
+def statistics_lines(statistics: TopologyStatistics, topology: _core.Topology) -> list[tuple[str, str]]:
     """Lines of text about the most important statistics of a topology."""
     from pauseframe.terminal.text import format_number, format_rate
 
@@ -149,7 +178,6 @@ def statistics_lines(statistics: TopologyStatistics) -> list[tuple[str, str]]:
             return "–"
         return str(values[0]) if values[0] == values[1] else f"{values[0]} to {values[1]}"
 
-    rates = ", ".join(f"{rate['channels'] // 2} × {format_rate(rate['bps'])}" for rate in statistics["rates"])
     bisection = statistics["bisection"]
     cut = "–"
     if bisection is not None:
@@ -160,7 +188,7 @@ def statistics_lines(statistics: TopologyStatistics) -> list[tuple[str, str]]:
         ("switches", str(statistics["switches"])),
         ("links between switches", str(statistics["fabric_links"])),
         ("links at hosts", str(statistics["host_links"])),
-        ("links by rate", rates),
+        ("links by rate", _links_by_rate(topology)),
         ("ports used of a switch", span(statistics["switch_ports"])),
         ("hosts at a switch", span(statistics["hosts_per_switch"])),
         (

@@ -34,7 +34,7 @@ class Fabric:
     is_host: list[bool]
     links: list[tuple[int, int]]
     rates: list[int]
-    """Rate of each link in bits per second, from its first to its second end."""
+    """Rate of each port in bits per second, by number: two for each link."""
 
     port_names: list[str]
     """Names of ports by number: "leaf0:3", or "leaf0:Ethernet8" where the topology names them."""
@@ -141,6 +141,7 @@ def has_log(folder: Path) -> bool:
 
 def _fabric(results: ResultsFolder) -> Fabric:
     from pauseframe._core import ScenarioError, Topology
+    from pauseframe.fabric.topology import back_channels
     from pauseframe.scenario.text import resolve_text, without_plugins
 
     file = str(results.path / SCENARIO)
@@ -151,11 +152,13 @@ def _fabric(results: ResultsFolder) -> Fabric:
     topology = Topology.of_scenario(resolved)
     nodes, links = topology.nodes(), topology.links()
     number = {name: node for node, (name, _, _) in enumerate(nodes)}
+    back = back_channels(topology)
+    rates = [(rate, back[link][0] if link in back else rate) for link, (_, _, rate, _) in enumerate(links)]
     return Fabric(
         [name for name, _, _ in nodes],
         [kind == "host" for _, kind, _ in nodes],
         [(number[a], number[b]) for a, b, _, _ in links],
-        [rate for _, _, rate, _ in links],
+        [rate for pair in rates for rate in pair],
         topology.port_names(),
     )
 

@@ -35,7 +35,7 @@ function heldBy(run, slot, time) {
   const begun = run.lastEvent(slot, KIND.paused, time), ended = run.lastEvent(slot, KIND.resumed, time);
   if (begun > ended) return begun;
   const queue = run.lastEvent(slot, KIND.backlog, time), bytes = queue < 0 ? 0 : run.values[queue];
-  const drained = (bytes * 8) / (run.rates[run.slotPorts[slot] >> 1] * 1e3);
+  const drained = (bytes * 8) / (run.rates[run.slotPorts[slot]] * 1e3);
   return ended >= 0 && run.times[ended] + drained > time ? begun : -1;
 }
 

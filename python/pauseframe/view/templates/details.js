@@ -121,7 +121,7 @@ class Details {
   }
 
   aboutPort(view, port) {
-    const { run, map } = view, gbps = run.rates[port >> 1], root = view.roots.find((one) => one.port === port);
+    const { run, map } = view, gbps = run.rates[port], root = view.roots.find((one) => one.port === port);
     return [
       ...this.began(view),
       ...this.circle(view, port),

@@ -2,7 +2,7 @@
 // Finds ports by name, or by an expression over what they do at the time that is shown: port ~ leaf.* and paused
 
 const TEXTS = { port: (run, port) => run.portName(port), node: (run, port) => run.nodes[run.owner(port)], peer: (run, port) => run.nodes[run.peer(port)] };
-const NUMBERS = { queue: (map, port) => map.depth[port], load: (map, port) => map.load[port] * 10, rate: (map, port) => map.run.rates[port >> 1] };
+const NUMBERS = { queue: (map, port) => map.depth[port], load: (map, port) => map.load[port] * 10, rate: (map, port) => map.run.rates[port] };
 const FLAGS = { paused: (map, port) => map.paused[port] > 0, host: (map, port) => map.run.hosts[map.run.owner(port)] > 0, switch: (map, port) => !map.run.hosts[map.run.owner(port)] };
 const UNITS = { "": 1, b: 1, kb: 1e3, mb: 1e6, "%": 1, "gb/s": 1, gbps: 1 };
 const HITS_MAX = 40;

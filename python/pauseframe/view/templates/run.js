@@ -129,7 +129,7 @@ class Run {
         else if (kinds[i] === KIND.resumed && paused[slot]) { paused[slot] = 0; standing--; }
         else if (kinds[i] === KIND.backlog) { queued += atSwitch[slot] * (value - depth[slot]); depth[slot] = value; }
         else if (kinds[i] === KIND.load) {
-          if (toHost[slot]) delivered += (value - load[slot]) * this.rates[this.slotPorts[slot] >> 1];
+          if (toHost[slot]) delivered += (value - load[slot]) * this.rates[this.slotPorts[slot]];
           load[slot] = value;
         }
       }
