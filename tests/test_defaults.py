@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pauseframe as pf
 import pytest
+from pauseframe import _core
 
 DOCS = Path(__file__).parent.parent / "docs"
 MARKING = DOCS / "models" / "marking.md"
@@ -164,3 +165,22 @@ def test_nscc_is_told_of_the_timeout_that_it_has():
     advice = [warning for warning in run.summary["warnings"] if "again" in warning or "timeouts" in warning]
     assert (run.summary["drops"], len(advice)) == (0, 2)
     assert all("rdma_timeout" in warning and "ibta" not in warning for warning in advice)
+
+
+def test_servers_of_queries_are_the_hosts_that_are_not_aggregators():
+    """The reference named all hosts, which include the aggregator."""
+    text = """
+    stop = "1 s"
+    topology = { kind = "star", hosts = 5 }
+    workload = { kind = "scatter_gather", aggregators = ["host1"], gaps = { mean = "2 ms" }, stop = "10 ms" }
+    """
+    run, named = pf.run(text), pf.run(text, set={"workload.0.servers": ["host0", "host2", "host3", "host4"]})
+    # One of the four servers asks the three others.
+    assert {row["fan_in"] for row in run.queries} == {3}
+    assert run.summary["fingerprint"] == named.summary["fingerprint"]
+    (default,) = (
+        option["default"]
+        for option in _core.options()
+        if option["path"] == "workload.servers" and option["when"].endswith("scatter_gather")
+    )
+    assert default == "all hosts that are not aggregators"

@@ -172,3 +172,14 @@ def test_the_player_has_the_rate_of_each_direction(tmp_path: Path) -> None:
     fabric = from_folder(tmp_path / "run").fabric
     assert fabric.rates == [int(rate * 1e9) for rate in (10, 10, 10, 5, 1, 40, 40, 1, 10, 10)]
     assert len(fabric.rates) == len(fabric.port_names)
+
+
+def test_messages_on_hosts_with_several_ports_name_what_to_call() -> None:
+    fabric = pf.load_topology(f"{FAMILY},ports_per_host=2")
+    for call in (lambda: pf.plan_routes(fabric, "up_down"), lambda: pf.flow_rates(fabric, "permutation")):
+        with pytest.raises(
+            (pf.FabricError, pf.RunError), match=r"links.*: use topology\.with_single_ports\(\)"
+        ) as error:
+            call()
+        assert "::" not in str(error.value)
+    assert pf.plan_routes(fabric.with_single_ports(), "up_down").check()["clean"]

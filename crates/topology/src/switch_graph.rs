@@ -48,7 +48,7 @@ pub struct SwitchGraph {
 #[error("host {host:?} has {count} working links; routing needs exactly one: {}", if *count == 0 {
     "connect the host, or take it out"
 } else {
-    "split its ports (Labels::split_hosts)"
+    "use topology.with_single_ports(), in which each further port of a host is a destination"
 })]
 pub struct HostLinks {
     /// The name of the host.

@@ -81,13 +81,24 @@ pub(crate) fn some_hosts(
     doc: &str,
     context: &Context,
 ) -> Option<Vec<String>> {
-    let names: Option<Vec<String>> = t.optional(key, "all hosts", doc);
+    hosts_or(t, key, doc, "all hosts", context)
+}
+
+/// Reads names of hosts; `None` stands for the hosts that `default` describes.
+pub(crate) fn hosts_or(
+    t: &mut Table,
+    key: &'static str,
+    doc: &str,
+    default: &str,
+    context: &Context,
+) -> Option<Vec<String>> {
+    let names: Option<Vec<String>> = t.optional(key, default, doc);
     if let Some(names) = &names {
         t.check(
             !names.is_empty(),
             key,
             || "[] names no host".to_owned(),
-            "name one, or leave it out for all",
+            &format!("name one, or leave it out for {default}"),
         );
         for (index, name) in names.iter().enumerate() {
             known_host(t, &format!("{key}.{index}"), name, context);

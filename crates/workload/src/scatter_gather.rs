@@ -9,7 +9,7 @@
 use super::arrivals::Agenda;
 use super::queries::Queries;
 use super::random::{exponential, standard_normal};
-use super::context::{Context, SIZES, TIME_MAX, TIMES, known_host, some_hosts, stop};
+use super::context::{Context, SIZES, TIME_MAX, TIMES, hosts_or, known_host, stop};
 use super::maker::{IdealOfQuery, Maker, QueryNumbers, Source, at};
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
@@ -28,7 +28,7 @@ table! {
         /// Hosts that start queries
         aggregators: Vec<String> = required() => { check_aggregators(t, aggregators.as_deref(), context); };
         /// Hosts that respond; a query asks one host per rack, which asks all others of its rack
-        servers: Option<Vec<String>> = by(some_hosts, context) => {
+        servers: Option<Vec<String>> = by(hosts_or, "all hosts that are not aggregators", context) => {
             check_servers(t, aggregators.as_deref(), servers.as_deref(), context);
         };
         /// Times between the queries of an aggregator

@@ -1544,7 +1544,9 @@ class ScatterGather(WorkloadKeys):
     aggregators: Sequence[str]
     """Hosts that start queries."""
     servers: Sequence[str] | None = None
-    """Hosts that respond; a query asks one host per rack, which asks all others of its rack (default: all hosts)"""
+    """Hosts that respond; a query asks one host per rack, which asks all others of its rack (default: all hosts that
+    are not aggregators)
+    """
     request: str | None = None
     """Size of a request, at both levels (1 B to 1000 TB); default "1600 B"."""
     response: str | None = None
