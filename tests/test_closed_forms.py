@@ -397,3 +397,44 @@ response = "20 KB"
         assert flows.group_by("query").agg(start=pl.col("start_us").min()).sort("query")["start"].to_list() == (
             queries["start_us"].to_list()
         )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("policy", ["per_port", "shared"])
+def test_marks_of_a_switch_are_those_that_arrive(seed: int, policy: str) -> None:
+    """Also where marked packets lose their places in a full queue to others that came at the same time."""
+    text = f"""
+topology = {{ kind = "star", hosts = 3, link = {{ rate = "10 Gbps", delay = "1 us" }} }}
+switch = {{ buffer = {{ policy = "{policy}", size = "100 KB" }} }}
+[[workload]]
+kind = "udp"
+sources = ["host1", "host2"]
+destinations = ["host0"]
+rate = "10 Gbps"
+datagram = "100 B"
+ecn = true
+stop = "4 ms"
+burst = {{ sizes = "55 KB", idle = "54 us" }}
+"""
+    run = pf.run(text, seed=seed, progress=False)
+    assert run.summary["drops"] > 100
+    assert sum(flow["ce_packets"] for flow in run.flows) == run.summary["ecn_marks"] > 1000
+
+
+@pytest.mark.parametrize(("rate", "stop"), [("1 Mbps", "20 ms"), ("100 Mbps", "1 ms"), ("10 Gbps", "50 us")])
+def test_datagrams_end_with_the_last_arrival(rate: str, stop: str) -> None:
+    text = f"""
+topology = {{ kind = "star", hosts = 2, link = {{ rate = "10 Gbps", delay = "1 us" }} }}
+[[workload]]
+kind = "udp"
+sources = ["host1"]
+destinations = ["host0"]
+rate = "{rate}"
+stop = "{stop}"
+"""
+    flow = pf.run(text, progress=False).flows[0]
+    gbps = {"1 Mbps": 0.001, "100 Mbps": 0.1, "10 Gbps": 10.0}[rate]
+    gap, frame = 1538 * 8e-3 / gbps, 1518 * 8e-4
+    # Two frames of store and forward and two delays after the last one began.
+    last = (flow["datagrams_sent"] - 1) * gap
+    assert flow["finish_us"] == pytest.approx(last + 2 * frame + 2, abs=0.05)

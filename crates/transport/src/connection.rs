@@ -314,15 +314,17 @@ impl Connection {
     }
 
     fn build_pure_ack(&mut self, now: Time) -> (Segment, EcnCodepoint) {
-        let ack = self.receiver.take_ack();
-        let options = if self.sender.sack && self.receiver.needs_sack() {
-            // RFC 2018 §3: with timestamps there is room for three blocks, beside MPTCP's option for one.
-            let most = match (self.config.timestamps, self.config.subflows) {
-                (false, 1) => 4,
-                (true, 2..) => 1,
-                _ => 3,
-            };
-            let mut blocks = self.receiver.build_sack_blocks(most);
+        // RFC 2018 §3: with timestamps there is room for three blocks, beside MPTCP's option for one.
+        let most = match (self.config.timestamps, self.config.subflows) {
+            (false, 1) => 4,
+            (true, 2..) => 1,
+            _ => 3,
+        };
+        let early = self.receiver.take_early_report(most);
+        let ack = early.map_or_else(|| self.receiver.take_ack(), |(ack, _)| ack);
+        let options = if self.sender.sack && (early.is_some() || self.receiver.needs_sack()) {
+            let newest = || self.receiver.build_sack_blocks(most);
+            let mut blocks = early.map_or_else(newest, |(_, blocks)| blocks);
             self.sack_fin(&mut blocks);
             TcpOptions::Sack(blocks)
         } else {

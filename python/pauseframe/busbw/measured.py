@@ -108,7 +108,7 @@ class _Table:
 
 
 def _tables(path: Path, text: str) -> list[_Table]:
-    """The tables of all runs in a file. What is said above a table belongs to it."""
+    """The tables of all runs in a file. The lines above a table belong to it."""
     tables = [_Table()]
     columns: dict[str, int] = {}
     for number, raw in enumerate(text.splitlines(), start=1):

@@ -117,7 +117,7 @@ impl BorrowedHost<'_> {
             self.drop_from_qdisc(dropped, (class, slot), DropReason::Codel, ctx);
             let Some(index) = chosen else { return };
             if mark && ctx.packets[index].mark_ce() {
-                self.ports.count_marked(slot);
+                self.ports.count_marked(slot, ctx.now());
             }
             let size = u32::from(ctx.packets[index].size);
             let Some(owner) = self.host_mut().forget_in_qdisc(class, index, u64::from(size)) else { return };

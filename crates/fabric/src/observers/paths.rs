@@ -97,6 +97,15 @@ impl PathLog {
         }
     }
 
+    /// Takes the mark of a packet at `port` back.
+    pub(crate) fn take_mark_back(&mut self, packet: &Packet, port: PortId) {
+        if let Some(counts) =
+            packet.destination_endpoint_key().and_then(|key| self.counts.get_mut(&(key, port)))
+        {
+            counts.marks -= 1;
+        }
+    }
+
     /// By endpoint key and port.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (u32, PortId, PathCounts)> {
         self.counts.iter().map(|((key, port), counts)| (*key, *port, *counts))

@@ -88,11 +88,23 @@ impl<'n> BorrowedSwitch<'n> {
         }
     }
 
+    /// A packet that was marked when it joined this queue, and has lost its place there, is not sent: its mark does not count.
+    pub(super) fn take_mark_back(&mut self, index: PacketId, slot: EgressQueueToken<'n>, ctx: &mut Context) {
+        let packet = ctx.packets[index];
+        if packet.ecn_codepoint() == EcnCodepoint::Ce
+            && self.ports.take_mark_back(slot, packet.at)
+            && let Some(log) = &mut ctx.paths
+        {
+            let (port, _) = ctx.plan.port_and_class(slot.slot_id());
+            log.take_mark_back(&packet, port);
+        }
+    }
+
     /// Marks a packet if it is ECN-capable.
     #[inline]
     pub(super) fn mark_ce(&mut self, index: PacketId, slot: EgressQueueToken<'n>, ctx: &mut Context) {
         if ctx.packets[index].mark_ce() {
-            self.ports.count_marked(slot);
+            self.ports.count_marked(slot, ctx.now());
             if let Some(log) = &mut ctx.paths {
                 let (port, _) = ctx.plan.port_and_class(slot.slot_id());
                 log.count_mark(&ctx.packets[index], port);

@@ -253,10 +253,11 @@ impl<'n> BorrowedSwitch<'n> {
                 return Err(reason);
             }
             if !self.evict_for(index, egress, ctx) {
-                if let Some(last) = self.compete_for_space(index, egress, ctx)
-                    && over
-                {
-                    self.mark_ce(last, slot, ctx);
+                if let Some(winner) = self.compete_for_space(index, egress, ctx) {
+                    self.take_mark_back(index, slot, ctx);
+                    if over {
+                        self.mark_ce(winner, slot, ctx);
+                    }
                 }
                 return Err(reason);
             }

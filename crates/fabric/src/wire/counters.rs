@@ -2,7 +2,7 @@
 
 use crate::frame::Packet;
 use crate::ids::SlotId;
-use pauseframe_units::{IndexVec, Span};
+use pauseframe_units::{IndexVec, Span, Time};
 use std::ops::{AddAssign, Sub};
 
 /// Why a packet was dropped.
@@ -100,10 +100,18 @@ pub(super) struct QueueCountersKeptForPeer {
     pub(super) pauses_sent: u64,
 }
 
+/// Marks of a slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    count: u64,
+    /// When the last packet was marked.
+    last: Time,
+}
+
 /// The counters of all slots. Marks are frequent and have their own array; the others take no memory until first used.
 #[derive(Debug)]
 pub(crate) struct QueueCounterTable {
-    marks: IndexVec<SlotId, u64>,
+    marks: IndexVec<SlotId, Marks>,
     rare: IndexVec<SlotId, QueueCounters>,
     received: IndexVec<SlotId, QueueCountersKeptForPeer>,
 }
@@ -111,7 +119,7 @@ pub(crate) struct QueueCounterTable {
 impl QueueCounterTable {
     pub(super) fn new(slots: usize) -> QueueCounterTable {
         QueueCounterTable {
-            marks: IndexVec::filled(0, slots),
+            marks: IndexVec::filled(Marks::default(), slots),
             rare: IndexVec::new(),
             received: IndexVec::new(),
         }
@@ -119,8 +127,17 @@ impl QueueCounterTable {
 
     /// A packet has been marked.
     #[inline]
-    pub(super) fn count_marked(&mut self, slot: SlotId) {
-        self.marks[slot] += 1;
+    pub(super) fn count_marked(&mut self, slot: SlotId, now: Time) {
+        let marks = &mut self.marks[slot];
+        *marks = Marks { count: marks.count + 1, last: now };
+    }
+
+    /// Takes the mark back of a packet that joined a slot at `joined`, if it was marked then: it has lost its place.
+    pub(super) fn take_mark_back(&mut self, slot: SlotId, joined: Time) -> bool {
+        let marks = &mut self.marks[slot];
+        let was_marked = marks.count > 0 && marks.last == joined;
+        marks.count -= u64::from(was_marked);
+        was_marked
     }
 
     /// The rare counters of a slot.
@@ -145,8 +162,12 @@ impl QueueCounterTable {
     pub(crate) fn merged_counters(&self, slot: SlotId) -> QueueCounters {
         let QueueCountersKeptForPeer { lost, pauses_sent } =
             self.received.get(slot).copied().unwrap_or_default();
-        let there =
-            QueueCounters { ecn_marks: self.marks[slot], lost, pauses_sent, ..QueueCounters::default() };
+        let there = QueueCounters {
+            ecn_marks: self.marks[slot].count,
+            lost,
+            pauses_sent,
+            ..QueueCounters::default()
+        };
         self.rare.get(slot).map_or(there, |here| there.merge(here))
     }
 }

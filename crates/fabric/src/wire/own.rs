@@ -214,8 +214,13 @@ impl BorrowedNodePorts<'_> {
 
     /// Counts a marked packet of a queue.
     #[inline]
-    pub(crate) fn count_marked(&mut self, slot: EgressQueueToken) {
-        self.all.counters.count_marked(slot.0);
+    pub(crate) fn count_marked(&mut self, slot: EgressQueueToken, now: Time) {
+        self.all.counters.count_marked(slot.0, now);
+    }
+
+    /// Takes the mark back of a packet that joined a queue at `joined`, if it was marked then.
+    pub(crate) fn take_mark_back(&mut self, slot: EgressQueueToken, joined: Time) -> bool {
+        self.all.counters.take_mark_back(slot.0, joined)
     }
 
     /// Counters that this node keeps for the sending end of a link.

@@ -88,7 +88,9 @@ fn errors_name_the_nodes() {
     topology.add_link(NodeId(0), NodeId(2), LINK);
     let error = NextHops::shortest(&topology).unwrap_err();
     let message = error.to_string();
-    assert!(message.starts_with("host \"host0\" has 2 working links; routing needs exactly one: use topology."));
+    assert!(
+        message.starts_with("host \"host0\" has 2 working links; routing needs exactly one: use topology.")
+    );
 }
 
 #[test]

@@ -5,14 +5,14 @@
 //! then the reader with `tcp_rcv_space_adjust` and `tcp_cleanup_rbuf`); before it comes GRO (`gro.rs`). Left out: the socket backlog, memory
 //! pressure.
 
-use super::Receiver;
 use super::buffer::{ReceiveBufferState, window_scale_for};
 use super::gro::{GroResult, GroState, MergedSegment};
 use super::linux_acks::LinuxDelayedAckState;
 use super::reader::PacedApplicationReader;
+use super::{PendingAck, Receiver};
 use crate::config::{DelayedAckForm, ReceiveBuffer, TcpConfig};
 use crate::rtt::RttEstimator;
-use crate::segment::{EcnCodepoint, Segment, TcpFlags};
+use crate::segment::{EcnCodepoint, SackBlocks, Segment, TcpFlags};
 use pauseframe_units::{Span, Time};
 
 /// State that only extended receivers have.
@@ -25,6 +25,8 @@ pub(crate) struct ReceiverExtensions {
     ack_at: Time,
     /// Duplicate range that the next SACK option reports.
     duplicate: Option<(u64, u64)>,
+    /// The report that leaves before any other ACK, and whether another one is due after it.
+    early: Option<(SackBlocks, bool)>,
     /// When an old segment without data was last answered.
     old_answered: Option<Time>,
     dsack: bool,
@@ -57,6 +59,7 @@ impl ReceiverExtensions {
                 reader: config.read_rate.map(|rate| PacedApplicationReader::new(rate, mss)),
                 ack_at: Time::MAX,
                 duplicate: None,
+                early: None,
                 old_answered: None,
                 dsack: config.dsack,
                 limit,
@@ -200,7 +203,43 @@ impl Receiver {
         if fresh > 0 {
             self.on_read(now);
         }
+        self.keep_early_report_due();
         self.update_deadline();
+    }
+
+    /// Linux `tcp_sack_new_ofo_skb`: data that are about to change another than the two most recent blocks release the report that compression has
+    /// held back, as it is now.
+    pub(super) fn flush_held_report(&mut self, start: u64, end: u64) {
+        let acks = self.adaptive.as_ref().and_then(|adaptive| adaptive.acks.as_ref());
+        if !acks.is_some_and(LinuxDelayedAckState::holds_report)
+            || self.ranges_before(start, end) < SACK_BLOCKS_EXPECTED
+        {
+            return;
+        }
+        let blocks = self.build_sack_blocks(4);
+        self.acked = self.rcv_nxt;
+        self.on_ack_sent(true);
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.early = Some((blocks, false));
+        }
+    }
+
+    /// An early report is due now, whether the one behind it is or not.
+    fn keep_early_report_due(&mut self) {
+        if let Some((_, then)) = self.adaptive.as_mut().and_then(|adaptive| adaptive.early.as_mut()) {
+            *then = std::mem::replace(&mut self.ack_now, true);
+        }
+    }
+
+    /// Takes the report that leaves before any other ACK, with at most `limit` blocks; the ACK for data before a change of CE precedes it.
+    pub(crate) fn take_early_report(&mut self, limit: usize) -> Option<(PendingAck, SackBlocks)> {
+        if self.before_change != super::NO_OFFSET {
+            return None;
+        }
+        let (mut blocks, then) = self.adaptive.as_mut()?.early.take()?;
+        self.ack_now = then;
+        blocks.count = blocks.count.min(limit as u8);
+        Some((PendingAck { offset: self.acked, ece: self.echo }, blocks))
     }
 
     /// Returns the bytes above a gap before and after.
@@ -351,8 +390,14 @@ impl Receiver {
     }
 }
 
+/// `TCP_SACK_BLOCKS_EXPECTED`
+const SACK_BLOCKS_EXPECTED: usize = 2;
+
 /// How long at most Linux compresses SACKs (`tcp_comp_sack_delay_ns`), and how many (`tcp_comp_sack_nr`).
 pub(super) const SACK_COMPRESSION_LIMITS: (Span, u32) = (Span::from_ms(1), 44);
+
+/// How much later the timer expires where nothing else interrupts the processor (`tcp_comp_sack_slack_ns`).
+pub(super) const SACK_COMPRESSION_SLACK: Span = Span::from_us(100);
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 //! Intervals between segments are whole ticks, like jiffies in the kernel. `rcv_mss`, the kernel's estimate of the peer's segment size, starts at 536
 //! bytes.
 
-use super::adaptive::SACK_COMPRESSION_LIMITS;
+use super::adaptive::{SACK_COMPRESSION_LIMITS, SACK_COMPRESSION_SLACK};
 use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
 use crate::rtt::RttEstimator;
@@ -15,6 +15,9 @@ use pauseframe_units::{Span, Time};
 const INITIAL_RCV_MSS: u32 = 536;
 /// `TCP_DELACK_MAX` (HZ/5), in interactive mode and for pushed data; else HZ/2.
 const MAX_ACK_DELAYS: [Span; 2] = [Span::from_ms(200), Span::from_ms(500)];
+
+/// `TCP_FASTRETRANS_THRESH`, whatever `tcp_reordering` is.
+const FASTRETRANS_THRESH: u32 = 3;
 
 /// The state of `inet_csk(sk)->icsk_ack`.
 #[derive(Clone, Debug)]
@@ -227,12 +230,18 @@ impl LinuxDelayedAckState {
         if self.gap != rcv_nxt || self.reported == 0 {
             (self.gap, self.reported, self.compressed) = (rcv_nxt, 0, 0);
         }
-        if !config.sack || self.reported < config.dup_thresh || self.compressed >= SACK_COMPRESSION_LIMITS.1 {
+        if !config.sack || self.reported < FASTRETRANS_THRESH || self.compressed >= SACK_COMPRESSION_LIMITS.1
+        {
             self.reported += 1;
             return None;
         }
         self.compressed += 1;
-        Some((rtt? / 20).min(SACK_COMPRESSION_LIMITS.0))
+        Some((rtt? / 20).min(SACK_COMPRESSION_LIMITS.0) + SACK_COMPRESSION_SLACK)
+    }
+
+    /// Whether compression holds a report back.
+    pub(super) fn holds_report(&self) -> bool {
+        self.compressed > 0
     }
 }
 
@@ -248,16 +257,16 @@ mod tests {
             delayed_ack_form: DelayedAckForm::Linux,
             sack_compression: true,
             sack: true,
-            dup_thresh: 3,
+            dup_thresh: 8,
             ..TcpConfig::PLAIN
         };
         let mut acks = LinuxDelayedAckState::new(1000, &config);
         let (longest, most) = SACK_COMPRESSION_LIMITS;
         let mut of = |gap, rtt| acks.sack_compression_delay(gap, Some(Span::from_us(rtt)), &config);
-        let late = Some(Span::from_us(5));
+        let late = Some(Span::from_us(5) + SACK_COMPRESSION_SLACK);
         assert_eq!([0; 5].map(|gap| of(gap, 100)), [None, None, None, late, late]);
         assert_eq!([5000; 5].map(|gap| of(gap, 100)), [None, None, None, late, late]);
-        assert_eq!(of(5000, 1_000_000), Some(longest));
+        assert_eq!(of(5000, 1_000_000), Some(longest + SACK_COMPRESSION_SLACK));
         let compressed = (0..200).filter(|_| of(9000, 100).is_some()).count();
         assert_eq!(compressed, most as usize);
     }

@@ -39,6 +39,9 @@ impl Receiver {
             return;
         }
         self.record_overlap(start, end);
+        if start > self.rcv_nxt {
+            self.flush_held_report(start, end);
+        }
         self.insert_range(start, end);
         if segment.flags.contains(TcpFlags::PSH) {
             self.push = self.space.wire_seq(end);
@@ -76,6 +79,13 @@ impl Receiver {
         let Some(adaptive) = &self.adaptive else { return true };
         let limit = adaptive.max_reassembly_bytes();
         start <= self.rcv_nxt || self.bytes_above_gap() + (end - start) <= limit
+    }
+
+    /// How many ranges grew more recently than the one that `start..end` makes larger, or all ranges if it makes a new one.
+    pub(super) fn ranges_before(&self, start: u64, end: u64) -> usize {
+        let touched = self.ranges.iter().filter(|range| range.start <= end && start <= range.end);
+        let Some(newest) = touched.map(|range| range.stamp).max() else { return self.ranges.len() };
+        self.ranges.iter().filter(|range| range.stamp > newest).count()
     }
 
     /// Bytes in the list.

@@ -75,10 +75,10 @@ impl<'n> BorrowedHost<'n> {
             return;
         }
         let len = source.next_datagram();
-        let is_last = source.remaining == 0;
+        let wire = ctx.settings.overhead.datagram_wire_size(len, priority);
+        let due = now + source.settings.rate.serialise(Bytes(u64::from(wire)));
+        let is_last = source.is_over_at(due);
         if !is_last {
-            let wire = ctx.settings.overhead.datagram_wire_size(len, priority);
-            let due = now + source.settings.rate.serialise(Bytes(u64::from(wire)));
             state.schedule_timer_at(due, ctx);
         }
         self.send_or_drop(end, len, ctx);
