@@ -66,6 +66,27 @@ def busy():
         process.wait()
 
 
+def test_connections_that_open_at_once_open_at_once(kernel):
+    """No host gets a SYN before it listens, and the agent takes no simulated time: all handshakes last equally long."""
+    permutation = {"workload": [{"kind": "permutation", "size": "10 KB"}], "topology.hosts": 20}
+    for interrupt_delay, handshake in (("10 us", 20), ("0 s", 4.3)):
+        changes = permutation | {"host.interrupt_delay": interrupt_delay}
+        flows = pl.DataFrame(run(kernel, **changes).flows)
+        assert flows["failure"].unique().to_list() == [""]
+        # Linux 6.1 reads the clock twice for each connection, 1 ns each.
+        assert flows["connect_us"].to_list() == pytest.approx([handshake] * 20, abs=0.2)
+
+
+def test_more_orders_at_once_than_the_agent_has_buffers_for(kernel):
+    """256 frames of 22 orders fill the ring of the agent's card: the others follow when it has taken those."""
+    pairs = [(a, b) for a in range(20) for b in range(20) if a != b]
+    flows = [{"src": f"host{a}", "dst": f"host{b}", "size": "100 B", "start": "0 s"} for a, b in pairs]
+    count = 256 * 22 // 2 // len(pairs) + 1
+    changes = {"workload": [{"kind": "flows", "flows": flows * count}], "topology.hosts": 20, "switch.buffer": "20 MB"}
+    result = run(kernel, **changes)
+    assert result.summary["flows_finished"] == count * len(pairs) > 256 * 22 / 2
+
+
 def test_two_runs_have_the_same_frames_on_a_busy_machine_too(kernel, tmp_path, busy):
     changes = {"record.packets": True, "workload.0.size": "100 KB"}
     first = run(kernel, out=tmp_path / "first", **changes)
@@ -471,6 +492,48 @@ def test_programs_of_the_user_talk_through_the_fabric(kernel, tmp_path):
     assert 0.0849 < float(seconds) < 0.1
     assert 0.18 < result.summary["sim_time_s"] < 0.2, "the run ends with its programs"
     assert result.summary["warnings"] == []
+
+
+def test_what_programs_set_holds_for_the_first_flow(kernel):
+    """A send buffer of 200 KB holds fewer bytes of single segments than of large batches."""
+    changes = {"topology.hosts": 2, "topology.link.delay": "500 us", "transport.send_buffer_max": "200 KB"}
+    changes |= {"workload.0.senders": 1, "workload.0.size": "1 MB", "switch.buffer": "1 MB"}
+    single = [(f"host{n}", "ip link set dev eth0 gso_max_segs 1") for n in range(2)]
+
+    def fct(start, programs=()):
+        keys = changes | {"workload.0.start": start}
+        result = pf.run(INCAST, kernel=kernel, programs=programs, set=keys, progress=False)
+        assert result.summary["warnings"] == []
+        return pl.DataFrame(result.flows)["fct_us"][0]
+
+    at_zero, later, without = fct("0 s", single), fct("20 ms", single), fct("0 s")
+    assert at_zero == pytest.approx(later, rel=0.01)
+    assert at_zero > 1.1 * without
+    shaped = fct("0 s", [("host1", "tc qdisc replace dev eth0 root tbf rate 100mbit burst 3000 limit 1000000")])
+    assert shaped > 1e6 * 8 / 100
+
+
+def test_programs_start_before_time_zero(kernel, tmp_path):
+    """A client finds its server, a program that has ended by then has sent its datagram, and a busy one is named."""
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "client.py").write_text(CLIENT)
+    receiver = "import socket; s = socket.socket(type=2); s.bind(('', 6000)); print(s.recv(9).decode())"
+    sender = "import socket; socket.socket(type=2).sendto(b'datagram', ('host0', 6000))"
+    python = f"{Path(sys.executable).resolve()} -SE"
+    programs = [
+        ("host0", f"{python} {tmp_path}/server.py"),
+        ("host1", f"{python} {tmp_path}/client.py host0"),
+        ("host0", f'{python} -c "{receiver}"'),
+        ("host1", f'{python} -c "{sender}"'),
+    ]
+    result = pf.run(TWO, kernel=kernel, programs=programs, out=tmp_path / "out", progress=False)
+    total, _, datagram, _ = ((tmp_path / f"out/kernel/program-{number}.log").read_text() for number in range(4))
+    assert (int(total), datagram) == (10_000_000, "datagram\n")
+    assert 0.0849 < result.summary["sim_time_s"] < 0.1
+    assert result.summary["warnings"] == []
+    busy = [("host1", f'{python} -c "import time; [time.sleep(5e-4) for _ in range(400)]"')]
+    [warning] = pf.run(TWO, kernel=kernel, programs=busy, progress=False).summary["warnings"]
+    assert warning.startswith("programs of --exec were still busy 100 ms after their start")
 
 
 def test_failures_of_programs_are_reported(kernel, tmp_path):

@@ -70,7 +70,8 @@ def run(
 
     `kernel` is a Linux kernel for scenarios with `host.stack = "kernel"`: its version, or its folder as
     `pauseframe.kernel.build` returns it; None takes the one that was built last. `programs` are shell commands that
-    run on such hosts, each a host and its command; the run then lasts until they have ended.
+    run on such hosts, each a host and its command; what they set at once holds for the first flow, and the run lasts
+    until they have ended.
 
     Ctrl-C (SIGINT) ends the run within a second without KeyboardInterrupt: the returned `Run` holds the results so far,
     its `interrupted` is true, and a note goes to stderr. While results are being written, Ctrl-C raises

@@ -2,7 +2,7 @@
 //!
 //! It follows IEEE 802.1Qbb Annex O. The terms in order: a full frame in service on the reverse link; one pause frame of each other lossless class
 //! and the pause frame itself; its propagation; the reaction time; a full frame that started just before the pause took effect; its propagation; and
-//! the jitter of both directions; and the forwarding pipeline, after which packets count (SONiC's tables: `pipeline_latency`). Finally the frame that exceeded XOFF, all but one byte of which is in the headroom. Left out: the allowances of
+//! the jitter of both directions; and the forwarding pipeline, after which packets count (`SONiC`'s tables: `pipeline_latency`). Finally the frame that exceeded XOFF, all but one byte of which is in the headroom. Left out: the allowances of
 //! Annex O for cables and PHYs beyond the link's delay.
 
 use crate::ids::SlotId;

@@ -133,6 +133,12 @@ fn encode(command: &Command, into: &mut Vec<u8>) {
     into.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
+/// Hosts listen before any of these connections opens. The opening of an end is the first of its commands, so no other one passes it.
+pub fn sort_listeners_first(commands: &mut [Command]) {
+    let listens = |command: &Command| matches!(command, Command::Order { order: ExternalStackOrder::Open(opening), .. } if opening.side == 1);
+    commands.sort_by_key(|command| !listens(command));
+}
+
 /// Frames with these commands.
 pub fn frames(commands: &[Command]) -> Vec<Vec<u8>> {
     let frame = |commands: &[Command]| {
@@ -185,6 +191,8 @@ fn report(message: &[u8]) -> Option<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pauseframe_fabric::ExternalStackOpeningParameters;
+    use pauseframe_units::{NodeId, Time};
 
     #[test]
     fn ports_name_the_flow_and_the_side() {
@@ -195,6 +203,36 @@ mod tests {
         }
         assert_eq!(endpoint_key_of_ports(40_000, 5201), None, "both are ports of programs");
         assert_eq!(endpoint_key_of_ports(22, 40_000), None, "a well-known port below those of transports");
+    }
+
+    #[test]
+    fn hosts_listen_before_connections_open_and_other_orders_keep_their_order() {
+        let exchange = ExternalStackExchange { flow: 0, writes: 0, expects: 0, reply: 0, reply_delay: 0 };
+        let order =
+            |endpoint_key, order| Command::Order { host: 0, endpoint_key, peer: [0; 4], delay: 0, order };
+        let opening = |endpoint_key: u32| {
+            let side = (endpoint_key & 1) as u8;
+            let (peer, transport, start) = (NodeId(0), 0, Time::ZERO);
+            let opening = ExternalStackOpeningParameters { side, peer, transport, start, exchange };
+            order(endpoint_key, ExternalStackOrder::Open(opening))
+        };
+        let mut commands = vec![
+            order(8, ExternalStackOrder::Free),
+            opening(2),
+            opening(3),
+            order(2, ExternalStackOrder::Close),
+            opening(4),
+            opening(5),
+        ];
+        sort_listeners_first(&mut commands);
+        let keys: Vec<u32> = commands
+            .iter()
+            .map(|command| match command {
+                Command::Order { endpoint_key, .. } => *endpoint_key,
+                _ => unreachable!("all are orders"),
+            })
+            .collect();
+        assert_eq!(keys, [3, 5, 8, 2, 2, 4]);
     }
 
     #[test]

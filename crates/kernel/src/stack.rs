@@ -11,7 +11,7 @@ use pauseframe_fabric::{
 };
 use pauseframe_transport::{ConnectionFailure, EcnCodepoint};
 use pauseframe_units::{NodeId, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The device that the agent talks by.
 const CONTROL: usize = 0;
@@ -20,6 +20,11 @@ const BOOT_GRID: u64 = 1_000_000_000;
 /// Simulated time that the kernel has to boot, in nanoseconds.
 const BOOT_MAX: u64 = 600 * BOOT_GRID;
 const PICOSECONDS: u64 = 1_000;
+/// Programs start so early that they have come to rest by time zero: all have ended, or nothing happens for so long, in nanoseconds.
+/// Time zero is a multiple of it.
+const REST: u64 = 1_000_000;
+/// Programs that do not come to rest have so many nanoseconds before time zero.
+const PROGRAM_START_MAX: u64 = 100 * REST;
 /// Nanoseconds that counters need at most from the agent to the network.
 const COUNT_AHEAD: u64 = 2_000;
 
@@ -58,6 +63,8 @@ pub struct KernelStack {
     /// The kernel's time at time zero of the network.
     zero: u64,
     commands: Vec<Command>,
+    /// Frames with commands for which the agent's device had no buffer yet.
+    unsent_frames: VecDeque<Vec<u8>>,
     /// Devices that the kernel may have to be called for, and when.
     interrupts: BTreeMap<usize, u64>,
     timing: Timing,
@@ -69,6 +76,10 @@ pub struct KernelStack {
     kicks: Vec<(usize, u64)>,
     senders: Vec<NodeId>,
     reports: Vec<(u32, ExternalStackReport)>,
+    /// What the agent reported before time zero.
+    early_reports: Vec<Report>,
+    /// Programs did not come to rest before time zero.
+    is_late: bool,
     /// Programs of the user, and their statuses once they have ended.
     programs: Vec<(String, Option<u32>)>,
     /// Reports of all counters that the agent still owes.
@@ -123,25 +134,86 @@ impl KernelStack {
         machine.take_kicks();
         machine.close_listeners();
         let device_of = hosts.iter().copied().zip(1..).collect();
-        let (next_sample, next_count) = timing.first(zero);
-        Ok(KernelStack {
+        let mut stack = KernelStack {
             machine,
             folder,
             hosts: hosts.to_vec(),
             device_of,
             zero,
-            commands: vec![Command::Begin],
+            commands: Vec::new(),
+            unsent_frames: VecDeque::new(),
             interrupts: BTreeMap::new(),
             timing,
-            next_sample,
-            next_count,
+            next_sample: u64::MAX,
+            next_count: u64::MAX,
             kicks: Vec::new(),
             senders: Vec::new(),
             reports: Vec::new(),
+            early_reports: Vec::new(),
+            is_late: false,
             programs: programs.into_iter().map(|program| (program, None)).collect(),
             counts_due: 0,
             is_silent: vec![true; hosts.len() + 1],
-        })
+        };
+        if !stack.programs.is_empty() {
+            stack.start_programs()?;
+        }
+        (stack.next_sample, stack.next_count) = timing.first(stack.zero);
+        Ok(stack)
+    }
+
+    /// Starts the programs, and moves time zero behind what they do at once: what they set holds for the first flow. The frames that
+    /// they send wait in their rings.
+    fn start_programs(&mut self) -> Result<(), MachineError> {
+        let start = self.zero;
+        let mut now = start;
+        self.commands.push(Command::Begin);
+        loop {
+            self.send_commands(now)?;
+            let due = self.interrupts.remove(&CONTROL).map(|_| CONTROL);
+            self.machine.run(now, due.as_slice(), now)?;
+            while let Some(frame) = self.machine.take_frame(CONTROL)? {
+                self.early_reports.extend(control::reports(&frame).unwrap_or_default());
+                self.interrupts.insert(CONTROL, now);
+            }
+            self.machine.want_kicks(CONTROL, !self.machine.is_shared())?;
+            let has_calls = !self.interrupts.is_empty();
+            match self.machine.requested() {
+                _ if has_calls => {}
+                Some(next) if next <= now + REST => now = next.max(now),
+                _ => break,
+            }
+            if now > start + PROGRAM_START_MAX {
+                self.is_late = true;
+                break;
+            }
+        }
+        self.zero = now.max(self.machine.now()).next_multiple_of(REST);
+        while let Some(next) = self.machine.requested().filter(|next| *next < self.zero) {
+            self.machine.run(next, &[], next)?;
+        }
+        // The network reads the reports at time zero, and takes what waits in the rings.
+        for device in 0..self.is_silent.len() {
+            if device == CONTROL || self.machine.has_frames(device)? {
+                self.kicks.push((device, self.zero));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends commands to the agent, as many as its device has buffers for.
+    fn send_commands(&mut self, now: u64) -> Result<(), MachineError> {
+        let mut commands = std::mem::take(&mut self.commands);
+        control::sort_listeners_first(&mut commands);
+        self.unsent_frames.extend(control::frames(&commands));
+        while let Some(frame) = self.unsent_frames.front() {
+            if !self.machine.put_frame(CONTROL, frame)? {
+                break;
+            }
+            self.unsent_frames.pop_front();
+            self.interrupts.insert(CONTROL, now);
+        }
+        Ok(())
     }
 
     fn kernel_time(&self, time: Time) -> u64 {
@@ -189,6 +261,9 @@ impl KernelStack {
             if device != CONTROL {
                 self.senders.push(self.hosts[device - 1]);
                 continue;
+            }
+            for report in std::mem::take(&mut self.early_reports) {
+                self.take_report(report);
             }
             while let Some(frame) = self.machine.take_frame(CONTROL)? {
                 for report in control::reports(&frame).unwrap_or_default() {
@@ -241,30 +316,33 @@ impl KernelStack {
             self.next_count += self.timing.count_every.unwrap_or(u64::MAX);
         }
         loop {
-            for frame in control::frames(&std::mem::take(&mut self.commands)) {
-                if !self.machine.put_frame(CONTROL, &frame)? {
-                    return Err(MachineError::Protocol(
-                        "the agent takes no orders".to_owned(),
-                        self.machine.last_lines(),
-                    ));
-                }
-                self.interrupts.insert(CONTROL, now);
-            }
+            self.send_commands(now)?;
             let due: Vec<usize> =
                 self.interrupts.extract_if(.., |_, at| *at <= now).map(|(device, _)| device).collect();
-            // What leaves the kernel now may come back at once: then it must not run ahead.
-            let is_quiet = self.reports.is_empty() && self.senders.is_empty();
+            // What leaves the kernel now may come back at once, and commands may wait for buffers: then it must not run ahead.
+            let is_quiet =
+                self.reports.is_empty() && self.senders.is_empty() && self.unsent_frames.is_empty();
             // Nor may it run past what the device or the sampler does next: time would go backwards.
             let until = until.min(self.next_sample).min(self.next_count);
             let until = self.interrupts.values().copied().fold(until, u64::min);
             if !self.machine.run(now, &due, if is_quiet { until } else { now })? {
-                return Ok(());
+                return self.check_unsent_frames();
             }
             if self.machine.is_shared() {
                 self.find_frames(now)?;
             }
             self.take_kicks(now)?;
         }
+    }
+
+    /// A kernel that sleeps for good while commands wait has no buffers for the agent.
+    fn check_unsent_frames(&self) -> Result<(), MachineError> {
+        if self.unsent_frames.is_empty() || self.machine.requested().is_some() {
+            return Ok(());
+        }
+        let what =
+            "the kernel takes no orders for its agent: too many connections change at once; use fewer flows";
+        Err(MachineError::Protocol(what.to_owned(), self.machine.last_lines()))
     }
 }
 
@@ -373,7 +451,14 @@ impl ExternalStack for KernelStack {
             Some(status) => Some(format!("program {program} ended with status {status}")),
             None => Some(format!("program {program} still ran when the run ended")),
         };
-        self.programs.iter().filter_map(note).collect()
+        let late = self.is_late.then(|| {
+            format!(
+                "programs of --exec were still busy {} ms after their start, when time zero came: what they set may not \
+                 hold for the first flows; start those later",
+                PROGRAM_START_MAX / 1_000_000
+            )
+        });
+        late.into_iter().chain(self.programs.iter().filter_map(note)).collect()
     }
 
     fn report_final_counters(&mut self, now: Time) -> Result<(), ExternalStackFailure> {

@@ -5,6 +5,9 @@
  * all hosts; it enters the namespace of a host to create a socket there. Threads move bulk data: each blocks in one system call for
  * many packets, since a system call costs a user-mode kernel as much as ten packets.
  *
+ * A system call that fails takes 1 us of simulated time, in which the kernel does nothing else (arch/um/kernel/skas/syscall.c).
+ * EAGAIN and EINPROGRESS count as failures. So the agent asks for no more than the kernel has, and threads wait in connect().
+ *
  * Files in /run/pauseframe (the folder of the run): setup.sh creates the namespaces; "hosts" and "transports" name them and the
  * congestion controls, one a line, by number; "programs" has lines "HOST<tab>COMMAND"; "samples" is written here.
  * crates/kernel/src/control.rs and samples.rs are the other side.
@@ -29,6 +32,7 @@
 
 int ep, timer_fd, signal_fd, bulk_fd;
 static int control_fd;
+#define FRAMES_MAX 256 /* as many as the card has buffers */
 static struct frame outgoing;
 
 void die(const char *what)
@@ -156,13 +160,20 @@ static void carry_out(const struct message *m)
 	}
 }
 
+/* All orders that have come; epoll reports again what does not fit. */
 static void on_control(void)
 {
-	struct frame f;
-	ssize_t n;
-	while ((n = recv(control_fd, &f, sizeof f, MSG_DONTWAIT)) > 0) {
-		if (n < 16 || f.count > MESSAGES_MAX) die("a broken order");
-		for (int i = 0; i < f.count; i++) carry_out(&f.messages[i]);
+	static struct frame frames[FRAMES_MAX];
+	struct mmsghdr headers[FRAMES_MAX];
+	struct iovec parts[FRAMES_MAX];
+	for (int i = 0; i < FRAMES_MAX; i++) {
+		parts[i] = (struct iovec){ &frames[i], sizeof frames[i] };
+		headers[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &parts[i], .msg_iovlen = 1 } };
+	}
+	int count = recvmmsg(control_fd, headers, FRAMES_MAX, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < count; i++) {
+		if (headers[i].msg_len < 16 || frames[i].count > MESSAGES_MAX) die("a broken order");
+		for (int j = 0; j < frames[i].count; j++) carry_out(&frames[i].messages[j]);
 	}
 }
 

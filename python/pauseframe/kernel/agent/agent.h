@@ -55,8 +55,10 @@ struct conn {
 	int fd, host, side, transport;
 	uint32_t address, flow, generation;
 	int has_flow, closing, drained, connected, failed, stopped, freed;
+	int full;                           /* the socket took only a part: the kernel tells when it has room */
 	int reads;                          /* of the loop, since the application waits for bytes */
 	struct bulk *reader, *writer;       /* threads that move its data */
+	struct bulk *connector;             /* the thread that opens it */
 	uint64_t writes, written;           /* bytes to write in all, and written */
 	uint64_t delivered, expects;        /* bytes read in all, and those the application waits for */
 	uint64_t reply, reply_delay, late;  /* what it answers, and what a timer will write */
@@ -66,7 +68,8 @@ struct conn {
 
 #define BUCKETS 65536
 extern struct conn *buckets[BUCKETS];
-extern char zeros[1 << 18];
+#define ZEROS (1 << 18)
+extern char zeros[ZEROS];
 /* Fields of the kernel's TCP_INFO that the C library does not know. What it has at its end depends on its version. */
 #define BYTES_RECEIVED_AT 128
 #define TOTAL_RTO_AT 240
@@ -84,11 +87,13 @@ void on_conn(struct conn *c, uint32_t events);
 void begin(struct conn *c, const struct message *m);
 void open_conn(const struct message *m);
 void on_listener(struct listener *l);
-void close_conn(struct conn *c);
+void on_connected(struct conn *c);
+void close_freed(struct conn *c);
 void free_conn(struct conn *c);
 
 /* Threads. */
 int start_bulk(struct conn *c, int is_writer, uint64_t amount);
+int start_connect(struct conn *c, const struct sockaddr_in *peer);
 void stop_bulk(struct bulk *b);
 void on_interrupt(int signal);
 void on_bulk(void);

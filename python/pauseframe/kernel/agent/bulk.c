@@ -1,31 +1,37 @@
-/* Threads that move bulk data: each blocks in one system call for many packets. */
+/* Threads that block in a system call: to move bulk data, in one call for many packets, or to open a connection. */
 #include "agent.h"
 
 #include <pthread.h>
 #include <signal.h>
 
 #define BULKS_MAX 1024
+#define CONNECTS_MAX 4096
 #define BULK_MIN (1 << 18)
+#define STACK 32768
+enum work { READ, WRITE, CONNECT };
 struct bulk {
 	struct conn *conn;
-	int is_writer, error;
+	enum work work;
+	int error, stack;
+	struct sockaddr_in peer;
 	uint64_t amount, moved;
 	pthread_t thread;
 	struct bulk *next;
 };
-static int bulk_count;
+static int bulk_count, connect_count;
 static struct bulk *ended_bulks;
 static pthread_mutex_t bulk_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static ssize_t move_part(const struct bulk *b, uint64_t left)
 {
-	if (b->is_writer) return send(b->conn->fd, zeros, left < sizeof zeros ? left : sizeof zeros, MSG_NOSIGNAL);
+	if (b->work == WRITE) return send(b->conn->fd, zeros, left < sizeof zeros ? left : sizeof zeros, MSG_NOSIGNAL);
 	return recv(b->conn->fd, zeros, left < 1 << 30 ? left : 1 << 30, MSG_TRUNC | MSG_WAITALL);
 }
 
 static void *move_bulk(void *of)
 {
 	struct bulk *b = of;
+	if (b->work == CONNECT && connect(b->conn->fd, (void *)&b->peer, sizeof b->peer)) b->error = errno;
 	while (b->moved < b->amount) {
 		ssize_t n = move_part(b, b->amount - b->moved);
 		if (n <= 0) {
@@ -51,6 +57,45 @@ static void watch_rest(struct conn *c)
 	if (epoll_ctl(ep, EPOLL_CTL_MOD, c->fd, &e)) die("epoll_ctl");
 }
 
+/* Stacks lie side by side: a mapping for each costs a kernel more the more it has. */
+static char stacks[BULKS_MAX + CONNECTS_MAX][STACK] __attribute__((aligned(4096)));
+static int unused_stacks[BULKS_MAX + CONNECTS_MAX], unused_count, stacks_taken;
+
+static int start_thread(struct bulk *b)
+{
+	pthread_attr_t attributes;
+	pthread_attr_init(&attributes);
+	b->stack = unused_count ? unused_stacks[--unused_count] : stacks_taken++;
+	pthread_attr_setstack(&attributes, stacks[b->stack], STACK);
+	int error = pthread_create(&b->thread, &attributes, move_bulk, b);
+	if (error) unused_stacks[unused_count++] = b->stack;
+	return error;
+}
+
+static void join_thread(const struct bulk *b)
+{
+	if ((errno = pthread_join(b->thread, NULL))) die("thread");
+	unused_stacks[unused_count++] = b->stack;
+}
+
+/* True if a thread opens it; false if too many do so already. */
+int start_connect(struct conn *c, const struct sockaddr_in *peer)
+{
+	if (connect_count == CONNECTS_MAX) return 0;
+	struct bulk *b = calloc(1, sizeof *b);
+	if (!b) die("memory");
+	b->conn = c;
+	b->work = CONNECT;
+	b->peer = *peer;
+	if (start_thread(b)) {
+		free(b);
+		return 0;
+	}
+	c->connector = b;
+	connect_count++;
+	return 1;
+}
+
 /* True if a thread moves this much from now on. */
 int start_bulk(struct conn *c, int is_writer, uint64_t amount)
 {
@@ -58,17 +103,13 @@ int start_bulk(struct conn *c, int is_writer, uint64_t amount)
 	struct bulk *b = calloc(1, sizeof *b);
 	if (!b) die("memory");
 	b->conn = c;
-	b->is_writer = is_writer;
+	b->work = is_writer ? WRITE : READ;
 	b->amount = amount;
 	if (is_writer) c->writer = b;
 	else c->reader = b;
 	set_blocking(c->fd, 1);
 	watch_rest(c);
-	pthread_attr_t attributes;
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, 65536);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	if ((errno = pthread_create(&b->thread, &attributes, move_bulk, b))) die("thread");
+	if ((errno = start_thread(b))) die("thread");
 	bulk_count++;
 	return 1;
 }
@@ -102,12 +143,19 @@ void on_bulk(void)
 		struct bulk *b = first;
 		struct conn *c = b->conn;
 		first = b->next;
-		bulk_count--;
-		if (b->is_writer) {
+		join_thread(b);
+		enum work work = b->work;
+		if (work == CONNECT) {
+			connect_count--;
+			c->connector = NULL;
+		} else {
+			bulk_count--;
+		}
+		if (work == WRITE) {
 			c->writer = NULL;
 			c->written += b->moved;
 			if (c->stopped) c->writes = c->written;
-		} else {
+		} else if (work == READ) {
 			c->reader = NULL;
 			c->reads = 0;
 			c->delivered += b->moved;
@@ -115,13 +163,18 @@ void on_bulk(void)
 		int error = b->error;
 		free(b);
 		if (c->freed) {
-			if (!c->reader && !c->writer) close_conn(c);
+			close_freed(c);
+			continue;
+		}
+		if (work == CONNECT) {
+			if (error) fail(c, error);
+			else on_connected(c);
 			continue;
 		}
 		if (error && error != EINTR && error != EAGAIN) fail(c, error);
+		/* If it has bytes, or room for bytes, an event says so. */
 		watch_rest(c);
 		if (c->delivered >= c->expects) on_expected(c);
-		drain(c);
 		pump(c);
 		check_drained(c);
 	}

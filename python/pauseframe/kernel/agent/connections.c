@@ -8,7 +8,9 @@ struct conn *buckets[BUCKETS];
 static struct listener *listeners;
 /* A connection whose bytes came in so many parts has the rest read by a thread. */
 #define READS_MAX 4
-char zeros[1 << 18];
+char zeros[ZEROS];
+/* A write has up to so many parts, so it seldom ends exactly where the socket is full. */
+#define PARTS_MAX 16
 
 struct conn *find(uint32_t address)
 {
@@ -118,20 +120,33 @@ void check_drained(struct conn *c)
 	}
 }
 
+/* Writes what the socket takes at once, up to `left`. */
+static ssize_t write_part(int fd, uint64_t left, uint64_t *asked)
+{
+	struct iovec parts[PARTS_MAX];
+	struct msghdr header = { .msg_iov = parts };
+	for (*asked = 0; *asked < left && header.msg_iovlen < PARTS_MAX; header.msg_iovlen++) {
+		size_t size = left - *asked < ZEROS ? left - *asked : ZEROS;
+		parts[header.msg_iovlen] = (struct iovec){ zeros, size };
+		*asked += size;
+	}
+	return sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void pump(struct conn *c)
 {
-	while (c->fd >= 0 && c->connected && !c->writer && c->written < c->writes) {
-		uint64_t left = c->writes - c->written;
-		ssize_t n = send(c->fd, zeros, left < sizeof zeros ? left : sizeof zeros, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n < 0) {
-			if (errno == EAGAIN) {
-				start_bulk(c, 1, left);
-				return;
-			}
+	while (c->fd >= 0 && c->connected && !c->writer && !c->full && c->written < c->writes) {
+		uint64_t asked, left = c->writes - c->written;
+		ssize_t n = write_part(c->fd, left, &asked);
+		if (n < 0 && errno != EAGAIN) {
 			fail(c, errno);
 			return;
 		}
-		c->written += n;
+		if (n > 0) c->written += n;
+		if (n < (ssize_t)asked) {
+			c->full = 1;
+			start_bulk(c, 1, c->writes - c->written);
+		}
 	}
 	if (c->closing == 1 && c->fd >= 0 && c->connected && !c->writer && c->written >= c->writes) {
 		c->closing = 2;
@@ -157,20 +172,16 @@ void on_expected(struct conn *c)
 	}
 }
 
+/* One call takes all that the socket has; its bytes are discarded in the kernel. */
 void drain(struct conn *c)
 {
-	while (!c->reader) {
-		/* The bytes are discarded in the kernel. */
-		ssize_t n = recv(c->fd, zeros, 1 << 30, MSG_TRUNC | MSG_DONTWAIT);
-		if (n < 0) {
-			if (errno != EAGAIN) fail(c, errno);
-			else if (++c->reads > READS_MAX) start_bulk(c, 0, c->expects - c->delivered);
-			break;
-		}
-		if (!n) break;
-		c->delivered += n;
-		if (c->delivered >= c->expects) on_expected(c);
-	}
+	if (c->reader) return;
+	ssize_t n = recv(c->fd, zeros, 1 << 30, MSG_TRUNC | MSG_DONTWAIT);
+	if (n < 0 && errno != EAGAIN) fail(c, errno);
+	if (n <= 0) return;
+	c->delivered += n;
+	if (c->delivered >= c->expects) on_expected(c);
+	if (++c->reads > READS_MAX) start_bulk(c, 0, c->expects - c->delivered);
 }
 
 void on_conn(struct conn *c, uint32_t events)
@@ -188,8 +199,20 @@ void on_conn(struct conn *c, uint32_t events)
 		report(CONNECTED, c->address);
 	}
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) drain(c);
-	if (events & EPOLLOUT) pump(c);
+	if (events & EPOLLOUT) {
+		c->full = 0;
+		pump(c);
+	}
 	check_drained(c);
+}
+
+/* Its thread has opened it. */
+void on_connected(struct conn *c)
+{
+	c->connected = 1;
+	report(CONNECTED, c->address);
+	set_blocking(c->fd, 0);
+	watch(c->fd, c, EPOLLIN | EPOLLOUT | EPOLLET);
 }
 
 void begin(struct conn *c, const struct message *m)
@@ -233,8 +256,9 @@ void open_conn(const struct message *m)
 		c->writes = m->v[0];
 	}
 	c->fd = make_socket(c->host, c->transport, client);
-	set_blocking(c->fd, 0);
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(server), .sin_addr.s_addr = htonl(peer) };
+	if (start_connect(c, &a)) return;
+	set_blocking(c->fd, 0);
 	if (connect(c->fd, (void *)&a, sizeof a) && errno != EINPROGRESS) {
 		fail(c, errno);
 		return;
@@ -246,7 +270,12 @@ void open_conn(const struct message *m)
 void on_listener(struct listener *l)
 {
 	struct sockaddr_in a;
-	for (;;) {
+	struct tcp_info info;
+	socklen_t info_len = sizeof info;
+	memset(&info, 0, sizeof info);
+	if (getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &info, &info_len)) die("TCP_INFO");
+	/* In this state it is the number of connections that wait. */
+	for (uint32_t left = info.tcpi_unacked; left; left--) {
 		socklen_t len = sizeof a;
 		int fd = accept4(l->fd, (void *)&a, &len, SOCK_CLOEXEC);
 		if (fd < 0) return;
@@ -263,9 +292,11 @@ void on_listener(struct listener *l)
 	}
 }
 
-void close_conn(struct conn *c)
+/* Closes a connection that is freed, once no thread uses it. */
+void close_freed(struct conn *c)
 {
-	if (c->fd >= 0) close(c->fd);
+	if (c->fd < 0 || c->reader || c->writer || c->connector) return;
+	close(c->fd);
 	c->fd = -1;
 }
 
@@ -275,7 +306,8 @@ void free_conn(struct conn *c)
 	c->freed = 1;
 	stop_bulk(c->reader);
 	stop_bulk(c->writer);
-	if (!c->reader && !c->writer) close_conn(c);
+	stop_bulk(c->connector);
+	close_freed(c);
 	c->generation++;
 	struct conn **at = &buckets[c->address % BUCKETS];
 	while (*at != c) at = &(*at)->next;

@@ -8,7 +8,7 @@
 
 #define PROGRAMS_MAX 256
 static pid_t programs[PROGRAMS_MAX];
-static int program_count;
+static int program_count, running_count;
 
 static void start_program(char *host, const char *command, int number)
 {
@@ -19,6 +19,7 @@ static void start_program(char *host, const char *command, int number)
 	if (pid < 0) die("fork");
 	if (pid) {
 		programs[number] = pid;
+		running_count++;
 		return;
 	}
 	char file[256];
@@ -57,10 +58,11 @@ void on_child(void)
 	struct signalfd_siginfo info;
 	int status;
 	pid_t pid;
-	while (read(signal_fd, &info, sizeof info) > 0) {}
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+	if (read(signal_fd, &info, sizeof info) < 0) die("signalfd");
+	while (running_count && (pid = waitpid(-1, &status, WNOHANG)) > 0)
 		for (int i = 0; i < program_count; i++)
 			if (programs[i] == pid) {
+				running_count--;
 				struct message *m = report(PROGRAM_ENDED, i);
 				m->v[0] = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 			}
