@@ -1,6 +1,7 @@
 //! The three-way handshake (RFC 9293 §3.5) with the negotiation of ECN (RFC 3168 §6.1.1), SACK and MSS.
 //!
-//! The ACK that ends the handshake is piggybacked on the first data, if there are any (RFC 9293 §3.10.7.3). The scoreboard treats a SYN as a segment
+//! The ACK that ends the handshake is piggybacked on the first data, if there are any (RFC 9293 §3.10.7.3), where Linux
+//! sends it alone. The scoreboard treats a SYN as a segment
 //! without data, so Karn's rule applies to its RTT sample. A retransmitted SYN still requests ECN. Left out: simultaneous open, SYN cookies, Fast
 //! Open.
 // Deviates from RFC 7323 §2.2: the window of a SYN is not held to 64 KiB, so that a flow can begin at line rate.
@@ -11,6 +12,8 @@ use crate::receiver::Receiver;
 use crate::segment::{EcnCodepoint, Segment, SynOptions, TcpFlags, TcpOptions};
 use pauseframe_units::Time;
 
+/// The timestamps option, padded to words of four bytes (RFC 7323 appendix A).
+const TIMESTAMPS_BYTES: u32 = 12;
 const ECN_SETUP_SYN: TcpFlags = TcpFlags(TcpFlags::ECE.0 | TcpFlags::CWR.0);
 
 impl Connection {
@@ -63,7 +66,8 @@ impl Connection {
         }
         if let TcpOptions::Syn(options) = syn.options {
             self.sender.sack &= options.sack;
-            self.sender.window.mss = self.sender.window.mss.min(u32::from(options.mss).max(1));
+            let most = u32::from(options.mss).saturating_sub(self.option_bytes()).max(1);
+            self.sender.window.mss = self.sender.window.mss.min(most);
             self.sender.scoreboard.set_mss(self.sender.window.mss);
         } else {
             self.sender.sack = false;
@@ -74,6 +78,12 @@ impl Connection {
         if self.config.timestamps {
             self.update_ts_recent(syn);
         }
+    }
+
+    /// Bytes of the options of each data segment, which the MSS option does not leave out (RFC 6691 §2).
+    fn option_bytes(&self) -> u32 {
+        let timestamps = if self.config.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        timestamps + self.config.dss_bytes(self.config.mss)
     }
 
     fn enter_established(&mut self, now: Time) {
@@ -124,7 +134,7 @@ impl Connection {
         };
         let window = self.receiver.syn_window();
         let options = SynOptions {
-            mss: self.config.mss.min(u32::from(u16::MAX)) as u16,
+            mss: (self.config.mss + self.option_bytes()).min(u32::from(u16::MAX)) as u16,
             sack: self.sender.sack,
             timestamps: self.config.timestamps,
             window_scale: self.receiver.window_scale(),

@@ -1,7 +1,7 @@
 //! Sequence numbers, windows and options of a script and of the connection, and whether segments match.
 
 use super::parse::Packet;
-use super::{Setup, Stop};
+use super::{DEFAULT_MSS, Setup, Stop};
 use pauseframe_transport::{EcnCodepoint, SackBlocks, Segment, SynOptions, TcpFlags, TcpOptions, Timestamps};
 use pauseframe_units::{Span, Time};
 use std::fmt::Write as _;
@@ -42,7 +42,7 @@ impl<'a> Translator<'a> {
         let scale = if is_syn { 0 } else { self.setup.peer_scale };
         let options = if is_syn {
             TcpOptions::Syn(SynOptions {
-                mss: self.setup.peer_mss as u16,
+                mss: packet.options.mss.unwrap_or(DEFAULT_MSS),
                 sack: packet.options.sack_ok,
                 timestamps: packet.options.stamps.is_some(),
                 window_scale: packet.options.window_scale.unwrap_or(0),
