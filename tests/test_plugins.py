@@ -611,6 +611,55 @@ def test_wrong_answers_of_the_other_functions(tmp_path, function, message, optio
     assert message in str(error.value)
 
 
+BEYOND = {
+    "cwnd": ("increase(self, window, ack)", "window.cwnd = {}"),
+    "ssthresh": ("on_ack(self, window, ack)", "window.ssthresh = {}"),
+    "pacing_rate": ("on_ack(self, window, ack)", "window.pacing_rate = {}"),
+    "timer": ("on_ack(self, window, ack)", "window.timer = {}"),
+    "the window": ("reduced(self, window, cause)", "return {}"),
+}
+
+
+@pytest.mark.parametrize("value", ["1e300", "-1e300", "1e19", "int(1e300)", "np.int64(1e19)", "round(1e300)", "field"])
+@pytest.mark.parametrize("what", BEYOND)
+def test_a_constant_beyond_64_bits_ends_the_run(tmp_path, what, value):
+    """Also where the compiler knows the number, and may drop what the language leaves undefined."""
+    method, line = BEYOND[what]
+    line = "self.x = float('inf')\n        " + line.format("self.x") if value == "field" else line.format(value)
+    body = f"\n    x: float = 0.0\n\n    def {method}:\n        {line}\n"
+    body += "\n    def on_timer(self, window, now):\n        pass\n"
+    increase, reduced = ("" if f"def {one}" in body else text for one, text in METHODS.items())
+    file, name = plugin(tmp_path, body, increase=increase, reduced=reduced, options=", paces=True")
+    file.write_text("import numpy as np\n" + file.read_text())
+    with pytest.raises(pf.RunError, match=f"set {what} to NaN or a number out of range"):
+        run(file, name)
+
+
+METHODS = {"increase": INCREASE, "reduced": REDUCED}
+
+
+def test_other_compiled_code_keeps_its_conversions(tmp_path):
+    from llvmlite import ir
+
+    before = ir.IRBuilder.fptosi, ir.IRBuilder.fptoui
+    file, name = plugin(tmp_path, "", increase=INCREASE.replace("ack.acked", "ack.acked * 1.0"))
+    assert run(file, name).status == "complete"
+    assert (ir.IRBuilder.fptosi, ir.IRBuilder.fptoui) == before
+
+
+def test_loading_says_that_nothing_ends_an_interpreted_loop(tmp_path, capfd):
+    compiled, _ = plugin(tmp_path, "")
+    load.load([compiled])
+    assert not capfd.readouterr().err
+    file, _ = plugin(tmp_path, "", options=", compile=False")
+    load.load([file])
+    load.load([file])
+    assert capfd.readouterr().err == (
+        f"note: {file} runs in the interpreter (compile=False): a function that does not return is not ended after "
+        "10 s; Ctrl-C ends it\n"
+    )
+
+
 def test_a_wrong_answer_on_another_thread(tmp_path):
     leaf_spine = INCAST.replace(
         'kind = "star", hosts = 9', 'kind = "leaf_spine", leaves = 2, spines = 2, hosts_per_leaf = 5'

@@ -155,6 +155,13 @@ def test_telemetry_is_that_of_the_port(tmp_path):
         (HOLD.replace("rate = pair.line_rate // 16", "window = 8192"), "", "write window=True in @rate_control"),
         (HOLD.replace("rate = pair.line_rate // 16", "timer = pair.now"), "", "not after pair.now"),
         ("x: float = 1e308" + HOLD.replace("pair.line_rate // 16", "self.x * 10.0 - self.x * 10.0"), "", "rate to NaN"),
+        (HOLD.replace("pair.line_rate // 16", "1e300"), "", "set rate to NaN or a number out of range"),
+        (HOLD.replace("rate = pair.line_rate // 16", "timer = 1e300"), "", "set timer to NaN or a number out of range"),
+        (
+            HOLD.replace("rate = pair.line_rate // 16", "window = 1e300"),
+            ", window=True",
+            "set window to NaN or a number",
+        ),
         (HOLD.replace("line_rate // 16", "line_rate + ack.hop_queue[ack.packets + 7]"), ", telemetry=True", "its line"),
         (HOLD.replace("rate = pair.line_rate // 16", "rate = ack.acked // (ack.acked - ack.acked)"), "", "its line"),
     ],

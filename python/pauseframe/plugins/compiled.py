@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
+from contextlib import contextmanager
 from ctypes import Array, Structure, c_int32, c_int64
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from pauseframe._core import InputError
 from pauseframe.plugins.abi import METHODS, NOT_A_NUMBER, OK, Method
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pauseframe.plugins.classes import Description
 
@@ -137,7 +138,8 @@ def _cfunc(description: Description, name: str, signature: Any, function: Callab
     import numba
 
     try:
-        return numba.cfunc(signature)(function)
+        with _defined_conversions():
+            return numba.cfunc(signature)(function)
     except Exception as error:  # noqa: BLE001 (a field that `window` does not have is a KeyError, among others)
         plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
         method = f"{description.cls.__name__}.{name}"
@@ -147,6 +149,37 @@ def _cfunc(description: Description, name: str, signature: Any, function: Callab
             f"Numba cannot compile {method} ({_line_of(plain, description.place(name))}): "
             f"{type(error).__name__}: {_short(plain)}. compile=False runs it in the interpreter"
         ) from None
+
+
+@contextmanager
+def _defined_conversions() -> Iterator[None]:
+    """Makes NaN and numbers beyond 64 bits the smallest integer where compiled code needs a whole number.
+
+    LLVM leaves such a conversion undefined, and drops an assignment whose value it knows at compile time.
+    """
+    from llvmlite import ir
+    from numba.core.compiler_lock import global_compiler_lock
+
+    def defined(convert: Callable[..., Any], is_signed: bool) -> Callable[..., Any]:
+        def converted(builder: Any, value: Any, kind: Any, name: str = "") -> Any:
+            bits = kind.width
+            low, high = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1)) if is_signed else (0.0, 2.0**bits)
+            inside = builder.and_(
+                builder.fcmp_ordered(">=", value, ir.Constant(value.type, low)),
+                builder.fcmp_ordered("<", value, ir.Constant(value.type, high)),
+            )
+            return builder.select(inside, convert(builder, value, kind), ir.Constant(kind, -(2 ** (bits - 1))), name)
+
+        return converted
+
+    builder: Any = ir.IRBuilder
+    signed, unsigned = builder.fptosi, builder.fptoui
+    with global_compiler_lock:
+        builder.fptosi, builder.fptoui = defined(signed, is_signed=True), defined(unsigned, is_signed=False)
+        try:
+            yield
+        finally:
+            builder.fptosi, builder.fptoui = signed, unsigned
 
 
 def _wrong_result(message: str) -> str | None:

@@ -46,12 +46,21 @@ class LoadedFile:
     """False for a class of a notebook, which no other process can load."""
 
 
-def load(plugins: Sequence[str | Path | type], base_dir: str | Path = ".") -> list[LoadedFile]:
+def load(plugins: Sequence[str | Path | type], base_dir: str | Path = ".", *, quiet: bool = False) -> list[LoadedFile]:
     """Loads plug-ins that are not loaded yet. Relative paths start at `base_dir`, or at the working folder.
 
-    Raises InputError if a file is not a plug-in, and FileNotFoundError if it does not exist.
+    Raises InputError if a file is not a plug-in, and FileNotFoundError if it does not exist. Unless `quiet`, a note on
+    stderr names those that no time limit ends.
     """
-    return [_load_class(one) if isinstance(one, type) else _load_path(Path(one), Path(base_dir)) for one in plugins]
+    before = loaded_files()
+    files = [_load_class(one) if isinstance(one, type) else _load_path(Path(one), Path(base_dir)) for one in plugins]
+    for file in [] if quiet else dict.fromkeys(files):
+        if file not in before and any(name in registered and not registered[name].compile for name in file.names):
+            sys.stderr.write(
+                f"note: {file.path} runs in the interpreter (compile=False): a function that does not return is not "
+                "ended after 10 s; Ctrl-C ends it\n"
+            )
+    return files
 
 
 def files_of(text: str) -> list[str]:
