@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pauseframe.scenario.plain import native
 from pauseframe.scenario.tables import Application
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ class Program:
         return request
 
     def _peer(self, rank: int) -> int:
+        rank = native(rank)
         if not isinstance(rank, int) or not 0 <= rank < self.ranks:
             raise ValueError(f"there is no rank {rank!r} among {self.ranks}, counted from 0")
         return rank
@@ -154,12 +156,14 @@ def _tag(tag: int | None) -> str:
 
 
 def _sent(tag: int) -> int:
+    tag = native(tag)
     if not isinstance(tag, int) or not 0 <= tag < 1 << 31:
         raise ValueError(f"{tag!r} is not a tag: it must be a whole number from 0 on")
     return tag
 
 
 def _size(size: int) -> int:
+    size = native(size)
     if not isinstance(size, int):
         raise ValueError(f"{size!r} is not a size: it must be a whole number of bytes")
     if size < 0:
@@ -172,6 +176,7 @@ def programs(ranks: int, body: Callable[[Program], None], **keys: Any) -> Applic
 
     `keys` are those of `Application`, such as placement, start and compute_scale.
     """
+    ranks = native(ranks)
     if not isinstance(ranks, int) or ranks < 1:
         raise ValueError(f"ranks = {ranks!r}: must be a whole number from 1 on")
     if not callable(body):

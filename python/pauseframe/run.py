@@ -13,6 +13,7 @@ from pauseframe.files.atomic import refuse_file
 from pauseframe.results import Run, from_core, given_keys, load
 from pauseframe.results.places import is_whole, keep_inputs, mark_failed, may_replace, touched
 from pauseframe.results.run_key import run_key
+from pauseframe.scenario.plain import native
 from pauseframe.scenario.text import resolve_changed, source_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ Plugins: TypeAlias = "Sequence[str | Path | type] | bool"
 
 def thread_count(threads: int | Literal["auto"] | None) -> int:
     """The number of threads in the core's format, which is 0 for "auto" and None."""
+    threads = native(threads)
     if threads is None or threads == "auto":
         return 0
     if not isinstance(threads, int) or threads < 1:
@@ -69,9 +71,9 @@ def run(
     `@pauseframe.congestion_control`; True loads the scenario's `[plugins] files`. Loading a plug-in runs its code.
 
     `kernel` is a Linux kernel for scenarios with `host.stack = "kernel"`: its version, or its folder as
-    `pauseframe.kernel.build` returns it; None takes the one that was built last. `programs` are shell commands that
-    run on such hosts, each a host and its command; what they set at once holds for the first flow, and the run lasts
-    until they have ended.
+    `pauseframe.kernel.build` returns it; None takes Linux 6.12 if it is built, else the one that was built last.
+    `programs` are shell commands that run on such hosts, each a host and its command; what they set at once holds for
+    the first flow, and the run lasts until they have ended.
 
     Ctrl-C (SIGINT) ends the run within a second without KeyboardInterrupt: the returned `Run` holds the results so far,
     its `interrupted` is true, and a note goes to stderr. While results are being written, Ctrl-C raises

@@ -28,6 +28,7 @@ from pauseframe.plugins.abi import (
     Kind,
 )
 from pauseframe.plugins.source import check_source
+from pauseframe.scenario.plain import native
 from pauseframe.terminal.text import nearest
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ def constant(default: Any, doc: str, *, range: tuple[Any, Any] | None = None) ->
     or a time ("50 us", which `self` holds in picoseconds). `doc` describes the constant with unit and source. `range`
     has the smallest and the largest allowed value.
     """
-    low, high = (None, None) if range is None else range
+    default = native(default)
+    low, high = (None, None) if range is None else map(native, range)
     if type(default) not in (bool, int, float, str):
         raise TypeError(
             f"constant({default!r}): a constant is a number, a whole number, a flag, or a time such as '5 us'"
@@ -157,7 +159,7 @@ def congestion_control(name: str | type, *, exact_ecn: bool = False, paces: bool
 
     `exact_ecn` requests the exact echo of marks (ecn = "dctcp"); `paces` enables pacing, for algorithms that set
     `window.pacing_rate`. Numba compiles the methods; with `compile=False` they run in the interpreter, three to seven
-    times slower, where breakpoints and prints work.
+    times slower, where breakpoints and prints work, and where no time limit ends a method that does not return.
     """
     flags = (NEEDS_EXACT_ECN if exact_ecn else 0) | (PACES if paces else 0)
     if isinstance(name, type):
@@ -252,7 +254,8 @@ def _marked(cls: C, name: str, kind: Kind, flags: int, compile: bool) -> C:
 
 
 def _state_field(cls: type, key: str, default: Any, annotation: Any) -> StateField:
-    values = default if isinstance(default, list | tuple) else [default]
+    default = native(default)
+    values = [native(one) for one in default] if isinstance(default, list | tuple) else [default]
     if default is inspect.Parameter.empty:
         raise InputError(f"{cls.__name__}.{key} has no default: write {key}: int = 0, or {key}: float = 0.0")
     if not values or any(type(value) not in (bool, int, float) for value in values):

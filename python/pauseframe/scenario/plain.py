@@ -4,11 +4,14 @@ A part of a scenario is a frozen dataclass. Fields that are None are left out, s
 part with a `_tag` such as ("kind", "fat_tree") is distinguished from its alternatives by that key. A field with
 `metadata={"keys": function}` maps further keys of the same table, which the function lists. This module checks only the
 names of keys; the core alone validates values.
+
+`native` is the one place that knows values of other libraries, by their methods: none of these is imported.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, time
@@ -34,8 +37,58 @@ class Part:
             object.__setattr__(self, field.name, _freeze(getattr(self, field.name)))
 
 
+PLAIN = (str, int, float, bool, NoneType, dict, list, tuple)
+"""Types that `native` leaves alone; subclasses (`numpy.float64` is one of float) are converted."""
+
+
+def native(value: Any) -> Any:
+    """Converts scalars, arrays, series and data frames of other libraries, and paths, to plain Python values.
+
+    A frame becomes a list of tables, whose columns are those of a file of flows, or scenario keys. Other values are
+    returned as they are. The elements of lists and tables are not converted.
+    """
+    if type(value) in PLAIN or isinstance(value, Part | type):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    if (rows := _frame_rows(value)) is not None:
+        return [dict(_cell(name, cell) for name, cell in row.items() if cell is not None) for row in rows]
+    for method in ("tolist", "to_list", "to_pylist", "as_py"):  # numpy and pandas, polars, Arrow
+        if callable(convert := getattr(value, method, None)):
+            plain = convert()
+            return float(plain) if type(plain) is type(value) else plain  # a numpy.longdouble has no plain number
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | list | tuple):
+        return list(value)
+    return value
+
+
+def _frame_rows(value: Any) -> list[dict[str, Any]] | None:
+    """The rows of a data frame or table of polars, pandas, Arrow, or what exports Arrow; None for other values."""
+    if hasattr(value, "collect_schema") and hasattr(value, "collect"):
+        value = value.collect()
+    rows: list[dict[str, Any]]
+    if hasattr(value, "to_dicts"):
+        rows = value.to_dicts()
+    elif hasattr(value, "iloc") and hasattr(value, "columns"):
+        known = value.notna()  # columns of whole numbers with gaps are floats in pandas, unless converted
+        rows = value.convert_dtypes().astype(object).where(known, None).to_dict(orient="records")
+    elif hasattr(value, "to_pylist") and hasattr(value, "column_names"):
+        rows = value.to_pylist()
+    elif hasattr(value, "__arrow_c_stream__") and not any(hasattr(value, name) for name in ("to_list", "to_pylist")):
+        import polars as pl
+
+        rows = pl.DataFrame(value).to_dicts()
+    else:
+        return None
+    return rows
+
+
 def to_plain(value: Any) -> Any:
-    """Converts dataclasses to dicts and tuples to lists, without None and fields marked `metadata={"plain": False}`."""
+    """Converts dataclasses to dicts and tuples to lists, without None and fields marked `metadata={"plain": False}`.
+
+    Values of other libraries become plain values.
+    """
+    value = native(value)
     if isinstance(value, Part):
         tag = [value._tag] if value._tag else []
         kept = [f.name for f in fields(value) if f.metadata.get("plain", True)]
@@ -100,10 +153,13 @@ def toml_value(value: Any) -> str:
         pairs = [f"{_toml_string(key)} = {toml_value(item)}" for key, item in value.items()]
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, int | float):
-        return repr(value)
+        return (int if isinstance(value, int) else float).__repr__(value)  # that of an IntEnum has its name
     if isinstance(value, date | time):  # TOML has them; the core names the key that has one
         return value.isoformat()
-    raise TypeError(f"a scenario has no value of type {type(value).__name__}: {value!r}; leave its key out")
+    remedy = "leave its key out"
+    if value is not None:
+        remedy = 'write a number, a flag, a text such as "10 us", a list or a table of them'
+    raise TypeError(f"a scenario has no value of type {type(value).__name__}: {value!r}; {remedy}")
 
 
 def decimal(value: float) -> str:
@@ -155,23 +211,17 @@ UNITS = {"size_bytes": ("size", "B"), "start_us": ("start", "us"), "compute_us":
 """Columns of a file of flows whose names include a unit, and the corresponding scenario keys with their units."""
 
 
-def _rows(frame: Any) -> tuple[dict[str, Any], ...]:
-    """A polars data frame as a list of tables; its columns are those of a file of flows, or scenario keys."""
-    return tuple(
-        dict(_cell(name, value) for name, value in row.items() if value is not None) for row in frame.to_dicts()
-    )
-
-
 def _cell(name: str, value: Any) -> tuple[str, Any]:
+    value = native(value)
     if name in UNITS:
         key, unit = UNITS[name]
-        return key, f"{value} {unit}"
+        number = format(Decimal(repr(value)), "f") if isinstance(value, float) else value  # no exponent before a unit
+        return key, f"{number} {unit}"
     if name == "after" and isinstance(value, str):
         return name, value.split()
     return name, value
 
 
 def _freeze(value: Any) -> Any:
-    if hasattr(value, "to_dicts"):
-        return _rows(value)
+    value = native(value)
     return tuple(_freeze(item) for item in value) if isinstance(value, list | tuple) else value

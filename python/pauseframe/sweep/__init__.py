@@ -56,6 +56,8 @@ def sweep(
     >>> import pauseframe as pf
     >>> pf.sweep("load.toml", axes={"transport.preset": ["dctcp", "tcp_bolt"]}, seeds=10)  # doctest: +SKIP
     """
+    from collections.abc import Iterator, Set
+
     from pauseframe.sweep.plan import Source
     from pauseframe.sweep.run import carry_out
 
@@ -65,8 +67,8 @@ def sweep(
         load_for(scenario, plugins)
     source = Source.read(scenario)
     source.set(set or {})
-    listed = seeds if seeds is None or isinstance(seeds, int) else list(seeds)
-    source.vary(axes, seeds=listed, zip=None if zip is None else [list(group) for group in zip], exclude=exclude)
+    listed = list(seeds) if isinstance(seeds, Set | Iterator) else seeds
+    source.vary(axes, seeds=listed, zip=zip, exclude=exclude)
     return carry_out(
         source.plan(),
         out=out,

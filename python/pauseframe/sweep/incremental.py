@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
 from pauseframe.files.atomic import write_text
+from pauseframe.scenario.plain import native
 from pauseframe.sweep.batch import BATCHES, Batches
 from pauseframe.sweep.local import Pool, core_count
 from pauseframe.sweep.results import MANIFEST, load_sweep, write_tables
@@ -52,6 +53,7 @@ class IncrementalSweep:
         shard: tuple[int, int] | None = None,
         plugins: tuple[LoadedFile, ...] = (),
     ) -> None:
+        jobs, threads = native(jobs), native(threads)
         if jobs is not None and jobs < 1:
             raise InputError(f"jobs = {jobs}: at least one")
         if shard is not None and not 1 <= shard[0] <= shard[1]:

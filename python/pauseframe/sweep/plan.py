@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from pauseframe import _core
 from pauseframe.results.run_key import run_key
-from pauseframe.scenario.plain import Settings, Value, toml_value
+from pauseframe.scenario.plain import Settings, Value, to_plain, toml_value
 from pauseframe.scenario.text import resolve_text, source_of
 from pauseframe.sweep.spec import Spec, covers, label, set_rule, spec_from_table, split_file
 from pauseframe.terminal.problems import failure, placed
@@ -141,7 +141,7 @@ class Source:
     def set(self, settings: Mapping[str, Any]) -> None:
         """Fixes keys for all runs."""
         for path, value in settings.items():
-            self.fixed[path] = value
+            self.fixed[path] = to_plain(value)
 
     def plan(self) -> Plan:
         """Plans all runs. Raises ScenarioError with every mistake in any run."""

@@ -11,6 +11,7 @@ from pauseframe._core import InputError, RunError
 from pauseframe.files.atomic import is_disk_full, read_object, write_text
 from pauseframe.files.lock import locked
 from pauseframe.results.places import RESULTS, first_that
+from pauseframe.scenario.plain import native
 from pauseframe.sweep.batch import BATCHES, Batches, batch_files, link_batches, remove_runs
 from pauseframe.sweep.progress import SweepDisplay
 from pauseframe.sweep.results import MANIFEST, TABLES, Sweep, load_sweep, write_tables
@@ -52,6 +53,7 @@ def carry_out(
     progress: bool | None = None,
 ) -> Sweep:
     """Computes the missing runs of a plan; the arguments are those of `sweep`."""
+    jobs, threads = native(jobs), native(threads)
     folder = Path(out) if out is not None else _folder_for(plan)
     index, count = shard or (1, 1)
     if not 1 <= index <= count:

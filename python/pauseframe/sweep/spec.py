@@ -54,10 +54,10 @@ class Spec:
             hint = f'axes stand in [sweep] itself: write "{path.removeprefix("axes.")}" = [...] there'
             return self.complain(path, "", "unknown key", hint)
         try:
-            listed = to_plain(_expand(values))
+            listed = _expand(values)
             labels = [label(value) for value in listed]
         except (ValueError, TypeError) as error:
-            return self.complain(path, label(to_plain(values)), str(error))
+            return self.complain(path, _shown(values), str(error))
         if not labels:
             return self.complain(path, "[]", "has no value")
         if twice := sorted(text for text, count in Counter(labels).items() if count > 1):
@@ -225,13 +225,14 @@ def spec_from_table(table: Settings) -> Spec:
 
 def set_rule(spec: Spec, name: str, value: Any) -> None:
     """Sets `seeds`, `zip` or `exclude`."""
+    value = to_plain(value)
     if name == "exclude":
-        rules = value if isinstance(value, list | tuple) else None
+        rules = value if isinstance(value, list) else None
         if rules is None or not all(isinstance(rule, Mapping) for rule in rules):
             return spec.complain(name, str(value), 'must be a list of tables: [{ "a.b" = 1 }]')
-        spec.exclude = [dict(leaves(to_plain(rule))) for rule in rules]
+        spec.exclude = [dict(leaves(rule)) for rule in rules]
         return None
-    setattr(spec, name, [list(g) for g in value] if name == "zip" and isinstance(value, tuple) else value)
+    setattr(spec, name, value)
     return None
 
 
@@ -274,6 +275,14 @@ def is_range(value: Any) -> bool:
     return isinstance(value, Mapping) and {"from", "to"} <= set(value)
 
 
+def _shown(value: Any) -> str:
+    """`label` of a value, or what Python shows of one that a scenario cannot have."""
+    try:
+        return label(to_plain(value))
+    except TypeError:
+        return repr(value)
+
+
 def label(value: Any) -> str:
     """The text of an axis value in names of folders and in tables.
 
@@ -296,6 +305,7 @@ def _word(text: str) -> Any:
 
 
 def _expand(values: Any) -> list[Any]:
+    values = to_plain(values)
     if isinstance(values, Mapping):
         return _range(values)
     if isinstance(values, str) or not isinstance(values, Iterable):

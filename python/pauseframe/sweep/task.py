@@ -43,7 +43,7 @@ class Task(TypedDict):
     batches: NotRequired[str]
     """Folder of the run's batch."""
     kernel: NotRequired[str]
-    """Folder of the kernel of hosts; without it the worker takes the one that was built last."""
+    """Folder of the kernel of hosts; without it the worker takes its default (`kernel.find`)."""
 
 
 class ShippedPlugin(TypedDict):
@@ -215,13 +215,13 @@ def _load(plugins: list[ShippedPlugin]) -> None:
         if is_loaded(path.name, one["sha256"]):
             continue
         if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == one["sha256"]:
-            load([path])
+            load([path], quiet=True)
             continue
         folder = tempfile.mkdtemp(prefix="pauseframe-plugin-")
         copy = Path(folder) / path.name
         copy.write_bytes(content)
         try:
-            load([copy])
+            load([copy], quiet=True)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -17,6 +17,7 @@ from pauseframe.files.atomic import read_object, refuse_file, write_text
 from pauseframe.files.lock import locked
 from pauseframe.files.reading import parse_toml
 from pauseframe.results.places import RESULTS, first_that
+from pauseframe.scenario.plain import to_plain
 from pauseframe.sweep.incremental import IncrementalSweep
 from pauseframe.sweep.plan import Source
 from pauseframe.sweep.spec import label
@@ -274,13 +275,13 @@ def tune(
     source.set(set or {})
     given = {
         "parameters": parameters,
-        "objectives": None if objectives is None else list(objectives),
+        "objectives": objectives,
         "constraints": constraints,
-        "scenarios": None if scenarios is None else list(scenarios),
-        "references": None if references is None else list(references),
+        "scenarios": scenarios,
+        "references": references,
         **rules,
     }
-    table = source.tune | {name: value for name, value in given.items() if value is not None}
+    table = source.tune | {name: to_plain(value) for name, value in given.items() if value is not None}
     study = prepare(source, spec_from_table(table))
     return carry_out(
         study, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=shard, threads=threads,
