@@ -416,3 +416,27 @@ def test_tilted_names_end_inside_their_figure(tmp_path):
         )
         browser.close()
     assert end <= width
+
+
+QUERIES = (
+    f'name = "asked"\n{STAR}[[workload]]\nkind = "requests"\nclient = "host0"\nservers = ["host1", "host2"]\n'
+    'response = "20 KB"\ncount = 5\n'
+)
+
+
+def test_the_chart_of_queries_names_queries():
+    answer, (figure,) = answered(run(QUERIES))
+    assert answer.chart == "times of all queries"
+    layout = figure["layout"]
+    assert (layout["xaxis"]["title"], layout["yaxis"]["title"]) == ("time of a query", "queries (share)")
+    assert "of queries" in figure["data"][0]["hovertemplate"]
+    flows = cdf_figure([(0, "a", pl.Series([1.0, 2.0]))])["layout"]
+    assert (flows["xaxis"]["title"], flows["yaxis"]["title"]) == ("FCT", "flows (share)")
+
+
+def test_small_ratios_have_digits(lossless):
+    slower = replace(lossless, label="slower", flows=lossless.flows.with_columns(pl.col("fct_us") * 1.04))
+    answer, _ = answered(lossless, slower)
+    assert ", 1.04 times as long" in answer.sentence
+    (time,) = [cells[2][1] for label, cells in answer.rows if label == "slower"]
+    assert time == "× 1.04"

@@ -11,7 +11,7 @@ from pauseframe.report import Answer, Bar
 from pauseframe.report.data import conditions_of
 from pauseframe.results.causes import Conditions, other_causes
 from pauseframe.results.percentiles import SHARES, TITLES, explanation, highest_sure, marked
-from pauseframe.terminal.text import MISSING, format_count, format_number, format_us, plural
+from pauseframe.terminal.text import MISSING, format_count, format_number, format_times, format_us, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,7 +137,7 @@ def _times(base: float, other: float) -> str:
     if 0.99 < ratio < 1.01:
         return "no faster and no slower"
     factor = max(ratio, 1 / ratio)
-    return f"{format_number(factor, 2)} times {'faster' if ratio > 1 else 'slower'}"
+    return f"{format_times(factor)} times {'faster' if ratio > 1 else 'slower'}"
 
 
 def _bars(pooled: Sequence[Pooled], percentile: str) -> list[Bar]:

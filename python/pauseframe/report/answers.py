@@ -20,6 +20,7 @@ from pauseframe.terminal.text import (
     format_duration,
     format_number,
     format_rate,
+    format_times,
     format_us,
     plural,
 )
@@ -252,7 +253,7 @@ def _several(runs: Sequence[RunData], measure: Measure, values: Sequence[float |
         f"{_names(runs)} differ by less than 1 % in {what}, {format_us(best)}"
         if same
         else f"{what[0].upper()}{what[1:]} takes {format_us(best)} in {runs[first].label}, {format_us(worst)} in "
-        f"{runs[last].label}, {format_number(worst / best, 2)} times as long"
+        f"{runs[last].label}, {format_times(worst / best)} times as long"
     )
     lost = (
         "no run dropped a packet"
@@ -289,7 +290,7 @@ def _chart(run: RunData, measure: Measure) -> tuple[str, Figure] | None:
     """Of one run the distribution of its times, or where they say nothing its throughput."""
     if measure.times[0].n_unique() > 1:
         title = ALL_FLOWS if measure.what == "flow" else f"times of all {plural(measure.what)}"
-        return title, figures.cdf_figure([(0, run.label, measure.times[0])])
+        return title, figures.cdf_figure([(0, run.label, measure.times[0])], measure.what)
     return next(iter(figures.throughput_figures([run])), None)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from pauseframe.report import data
 from pauseframe.results import flow_sizes
 from pauseframe.results.percentiles import SHARES, is_unsure
-from pauseframe.terminal.text import format_bytes, format_duration
+from pauseframe.terminal.text import format_bytes, format_duration, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -253,19 +253,20 @@ SAMPLE_BYTES_IN_PAGE = 4_000_000
 """Samples of time lines in a page, and their size when compressed; beyond, the page has groups of samples."""
 
 
-def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
-    """Distribution functions of FCTs (us), one line per run, times on a logarithmic axis."""
+def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]], what: str = "flow") -> Figure:
+    """Distribution functions of times (us) of flows, queries or jobs, one line per run, on a logarithmic axis."""
+    many = plural(what)
     traces: list[Trace] = []
     for number, label, values in columns:
         x, y = data.cdf(values / 1e6)
         if len(x) > 1:
             x, y = [x[0], *x], [0.0, *y]  # from 0: of two flows one half is faster than the other, not "50 % at once"
-        traces.append(_line(number, label, short(x), short(y), "%{x:.4s}s<br>%{y:.1%} of flows"))
+        traces.append(_line(number, label, short(x), short(y), f"%{{x:.4s}}s<br>%{{y:.1%}} of {many}"))
         traces[-1]["line"] = {"shape": "hv"}
         if len(x) == 1:
             traces[-1]["mode"] = "markers"
-    x_axis: Axis = {"type": "log", "title": "FCT", "ticksuffix": "s"}
-    return plot(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%", "title": "flows (share)"})
+    x_axis: Axis = {"type": "log", "title": "FCT" if what == "flow" else f"time of a {what}", "ticksuffix": "s"}
+    return plot(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%", "title": f"{many} (share)"})
 
 
 def percentile_figure(

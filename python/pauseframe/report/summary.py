@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from pauseframe.report import data
 from pauseframe.results.causes import other_causes
 from pauseframe.results.percentiles import SHARES, marked
-from pauseframe.terminal.text import format_bytes, format_count, format_number, format_rate, format_us, unfinished_flows
+from pauseframe.terminal.text import (
+    format_bytes,
+    format_count,
+    format_number,
+    format_rate,
+    format_times,
+    format_us,
+    unfinished_flows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,5 +115,5 @@ def ratio(values: Sequence[float | None], index: int) -> str:
     first, value = values[0], values[index]
     if index == 0 or not first or not value:
         return ""
-    text = format_number(value / first, 2)
+    text = format_times(value / first)
     return "" if text == "1" else f"× {text}"

@@ -19,7 +19,7 @@ from pauseframe.steps.expected import longer_us, places_of
 from pauseframe.steps.links import servers_of
 from pauseframe.steps.path import Segment, critical_path
 from pauseframe.steps.tables import frame_of
-from pauseframe.terminal.text import counted, format_bytes, format_count, format_number, format_us
+from pauseframe.terminal.text import counted, format_bytes, format_count, format_times, format_us
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -274,7 +274,7 @@ def _collision(seen: Evidence) -> str | None:
     marked = _names(seen.flows)
     who = f"; marked: {marked}" if marked else ""
     return (
-        f"{port} carries {format_bytes(size)}, {format_number(ratio, 2)} times the mean of the {count} uplinks of "
+        f"{port} carries {format_bytes(size)}, {format_times(ratio)} times the mean of the {count} uplinks of "
         f"{switch}; its queue reached {format_bytes(backlog)}, with {counted(marks, 'mark')}{who}"
     )
 

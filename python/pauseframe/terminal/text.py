@@ -107,6 +107,15 @@ def format_number(value: float | None, digits: int = 3) -> str:
     return text if "e" not in text else f"{value:.1e}"
 
 
+def format_times(ratio: float) -> str:
+    """A ratio with two digits, below 2 with the hundredths.
+
+    >>> format_times(1.042), format_times(0.956), format_times(18.62), format_times(1.5)
+    ('1.04', '0.96', '19', '1.5')
+    """
+    return format_number(ratio, 3 if 1 <= ratio < 2 else 2)
+
+
 UNSEEN = "≈ 0 %"
 """A change below 0.05 %, which values with three digits cannot show."""
 
