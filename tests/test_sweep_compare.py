@@ -398,3 +398,42 @@ def test_times_of_applications(tmp_path):
     assert ended["job_time_us", "1s"] == values["1 us"]
     assert ended["jobs_unfinished", "200us"] == 1
     assert ("job_time_us", "200us") not in ended
+
+
+def seeded(folder, seeds, **settings):
+    return pf.sweep(SCENARIO, seeds=seeds, set={"stop": "0.3 ms", **settings}, out=folder, progress=False).folder
+
+
+def test_a_note_says_which_seeds_the_differences_are_over(tmp_path):
+    """Also where medians are over other seeds than the differences beside them."""
+    first, other = seeded(tmp_path / "a", [1, 2, 3, 4]), seeded(tmp_path / "b", [3, 4, 5], **{"switch.latency": "1 us"})
+    comparison = compare([first, other], metrics=["events"])
+    note = tables.note(comparison)
+    assert "Medians over 3 to 4 seeds" in note
+    assert "Δ of b to a is over the 2 seeds that both have; the medians are over 4 and 3." in note
+    cell: Any = comparison.cell("events", (), "b")
+    assert (cell.difference.n, cell.seeds, cell.first_seeds) == (2, (3, 4, 5), (1, 2, 3, 4))
+
+
+def test_a_note_says_why_a_difference_is_empty(tmp_path):
+    folders = [seeded(tmp_path / name, seeds) for name, seeds in (("a", [1, 2, 3]), ("b", [4]), ("c", [4]))]
+    comparison = compare(folders, metrics=["events"])
+    assert [row[2:5:2] for row in tables.rows(comparison, "events")] == [["–", "–"]]
+    assert (
+        "Δ of b and c to a is empty (–): no seed is common (seeds 1 to 3 and 4), and differences are between runs of "
+        "one seed: run both with the same seeds."
+    ) in tables.note(comparison)
+    assert "–" in cli("compare", *folders, "--metric", "events").stdout
+    same = compare([seeded(tmp_path / "d", [1, 2, 3]), folders[0]], metrics=["events"])
+    assert "Δ of" not in tables.note(same)
+    assert "empty" not in tables.note(same)
+
+
+def test_a_note_says_why_a_value_is_missing(done):
+    comparison = compare([done.folder], metrics=["events"])
+    setting = comparison.settings[0]
+    cells = [cell for cell in comparison.cells if (cell.setting, cell.variant) != (setting, "tcp_bolt")]
+    assert "A value is missing (–) where no finished run has one." in tables.note(replace(comparison, cells=cells))
+    lacks = [replace(cell, difference=None, ratio=None, first_seeds=()) for cell in comparison.cells]
+    assert "Δ is empty (–) where dctcp has no value." in tables.note(replace(comparison, cells=lacks))
+    assert "–" not in tables.note(comparison)

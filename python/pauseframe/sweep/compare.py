@@ -132,6 +132,10 @@ class Cell:
     """Number of flows without a completion time, over all seeds; 0 if the metric is not a time."""
     causes: list[str] = field(default_factory=list)
     """Causes of the difference other than the variant."""
+    seeds: tuple[int, ...] = ()
+    """Seeds behind `value`."""
+    first_seeds: tuple[int, ...] = ()
+    """Seeds of the first variant under the same setting; `difference` is over those that are also in `seeds`."""
 
     @property
     def is_unsure(self) -> bool:
@@ -454,8 +458,9 @@ def _cell(
     counts = [count for one in runs.values() if (count := one.samples_of(metric)) is not None]
     samples = min(counts, default=None)
     left = conditions.unfinished if is_time else 0
+    seeds = tuple(mine), tuple(base)
     if not pairs:
-        return Cell(metric, setting, variant, value, None, None, seedless, samples, left)
+        return Cell(metric, setting, variant, value, None, None, seedless, samples, left, [], *seeds)
     varies = not (seedless and _is_seedless(others))
     difference = estimate([one - other for one, other in pairs], level, varies=varies)
     zero = any(other == 0 for _, other in pairs)
@@ -468,7 +473,7 @@ def _cell(
             for name, side in ((baseline, others), (variant, runs))
         }
         causes += ["ideal times differ"] if ideal_caution(sides) else []
-    return Cell(metric, setting, variant, value, difference, ratio, seedless, samples, left, causes)
+    return Cell(metric, setting, variant, value, difference, ratio, seedless, samples, left, causes, *seeds)
 
 
 def _is_seedless(runs: dict[int, Observation]) -> bool:

@@ -24,12 +24,14 @@ from pauseframe.terminal.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from pauseframe.sweep.compare import Cell, Comparison
     from pauseframe.sweep.statistics import Estimate
 
 DAGGER = "†"
+FEW_SEEDS = 5
+"""Seeds that a note lists."""
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\n")
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -168,14 +170,14 @@ def note(comparison: Comparison) -> str:
     cells = [cell for metric in comparison.metrics for row in rows(comparison, metric) for cell in row]
     unseen = f"{UNSEEN}: less than 0.05 %." if any(UNSEEN in cell for cell in cells) else ""
     ideals = ideal_caution(comparison.ideals) if any("slowdown" in metric for metric in comparison.metrics) else ""
-    return " ".join(filter(None, [_about_medians(comparison), explanation(cells), unseen, ideals]))
+    parts = [_about_medians(comparison), *_about_seeds(comparison), explanation(cells), unseen, ideals]
+    return " ".join(filter(None, parts))
 
 
 def _about_medians(comparison: Comparison) -> str:
     estimates = [one for cell in comparison.cells for one in (cell.value, cell.difference) if one is not None]
-    counts = sorted({one.n for one in estimates})
-    seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    text = f"Medians over {seeds} seed{'' if counts == [1] else 's'}"
+    seeds = _span({cell.value.n for cell in comparison.cells}) if comparison.cells else "0"
+    text = f"Medians over {seeds} seed{'' if seeds == '1' else 's'}"
     if comparison.cut_short:
         text = (
             f"{comparison.cut_short} of {comparison.runs} runs left flows unfinished: "
@@ -203,6 +205,65 @@ def _about_medians(comparison: Comparison) -> str:
         f"{comparison.level * 100:g} % or more{wide}]. Δ: the same of "
         "the differences between runs of one seed, relative to the first where that is not zero."
     )
+
+
+def _about_seeds(comparison: Comparison) -> list[str]:
+    """Which seeds Δ is over, if not all that the medians are over, and why cells are empty."""
+    first, *others = comparison.variants
+    apart: dict[str, list[str]] = {}
+    part: dict[str, list[str]] = {}
+    for variant in others:
+        cells = [cell for cell in comparison.cells if cell.variant == variant and cell.first_seeds]
+        differ = [cell for cell in cells if set(cell.seeds) != set(cell.first_seeds)]
+        where = "" if len(differ) == len(cells) else ", where their seeds differ,"
+        if shared := [cell for cell in differ if cell.difference is not None]:
+            both = _span({len(set(cell.seeds) & set(cell.first_seeds)) for cell in shared})
+            mine, theirs = (_span({len(one) for one in side}) for side in zip(*map(_sides, shared), strict=True))
+            text = f"{where} is over the {both} seed{'' if both == '1' else 's'} that both have; the medians are over"
+            part.setdefault(f"{text} {theirs} and {mine}", []).append(variant)
+        if alone := [cell for cell in differ if cell.difference is None]:
+            mine, theirs = map(_seeds, _sides(alone[0]))
+            apart.setdefault(f"{where} is empty ({MISSING}): no seed is common (seeds {theirs} and {mine})", []).append(
+                variant
+            )
+    texts = [f"Δ of {_listed(names)} to {first}{text}." for text, names in part.items()]
+    texts += [
+        f"Δ of {_listed(names)} to {first}{text}, and differences are between runs of one seed: run both with the same "
+        "seeds."
+        for text, names in apart.items()
+    ]
+    if any(not cell.first_seeds for cell in comparison.cells if cell.variant != first):
+        texts.append(f"Δ is empty ({MISSING}) where {first} has no value.")
+    if len(comparison.cells) < len(comparison.metrics) * len(comparison.settings) * len(comparison.variants):
+        texts.append(f"A value is missing ({MISSING}) where no finished run has one.")
+    return texts
+
+
+def _sides(cell: Cell) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return cell.seeds, cell.first_seeds
+
+
+def _listed(names: list[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _span(counts: Collection[int]) -> str:
+    """A number, or the range of several."""
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    """Seeds as text: "1 to 7", or a list of a few.
+
+    >>> _seeds([3, 1, 2]), _seeds([1, 5])
+    ('1 to 3', '1, 5')
+    """
+    ordered = sorted(seeds)
+    if len(ordered) > 2 and ordered[-1] - ordered[0] == len(ordered) - 1:
+        return f"{ordered[0]} to {ordered[-1]}"
+    return ", ".join(map(str, ordered[:FEW_SEEDS])) + (" ..." if len(ordered) > FEW_SEEDS else "")
 
 
 def caution(comparison: Comparison) -> str:
