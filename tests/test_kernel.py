@@ -555,8 +555,38 @@ def test_simulated_hosts_and_those_of_a_kernel_share_a_fabric(kernel):
     assert mixed["fct_us"][1] == ours["fct_us"][1], "hosts without the kernel are as they were"
     assert mixed["fct_us"][0] != ours["fct_us"][0]
     flows[0]["dst"] = "host3"
-    with pytest.raises(pf.RunError, match="a kernel at one end only"):
+    with pytest.raises(pf.ScenarioError, match="from host1 to host3 has a kernel at one end only"):
         run(kernel, **changes)
+    drawn = changes | {"workload": [{"kind": "permutation", "size": "10 KB"}]}
+    with pytest.raises(pf.RunError, match="a kernel at one end only"):
+        run(kernel, **drawn)
+
+
+ENDS = [{"src": "host1", "dst": "host2", "size": "1 MB"}, {"src": "host2", "dst": "host3", "size": "1 MB"}]
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        {"kind": "flows", "flows": ENDS},
+        {"kind": "long_flows", "flows": [{"src": "host2", "dst": "host3", "stop": "1 ms"}]},
+        {"kind": "requests", "client": "host2", "server": "host3", "response": "1 KB", "count": 1},
+        {"kind": "requests", "client": "host2", "servers": ["host1", "host3"], "response": "1 KB", "count": 1},
+    ],
+    ids=["flows", "long", "server", "servers"],
+)
+def test_a_kernel_at_one_end_is_refused_before_the_run(workload):
+    both = {"host.kernel_hosts": ["host1", "host2", "host3"], "workload": [workload]}
+    assert resolve(INCAST, set=both).has_kernel
+    with pytest.raises(pf.ScenarioError, match="the flow from host2 to host3 has a kernel at one end only"):
+        resolve(INCAST, set=both | {"host.kernel_hosts": ["host1", "host2"]})
+
+
+def test_a_kernel_at_one_end_in_a_file_is_refused_before_the_run(tmp_path):
+    (tmp_path / "flows.csv").write_text("src,dst,size_bytes,start_us\nhost0,host1,1000,0\nhost2,host3,1000,0\n")
+    changes = {"host.kernel_hosts": ["host3"], "workload": [{"kind": "flows", "file": str(tmp_path / "flows.csv")}]}
+    with pytest.raises(pf.ScenarioError, match="the flow from host2 to host3 has a kernel at one end only"):
+        resolve(INCAST, set=changes)
 
 
 @pytest.fixture

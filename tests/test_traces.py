@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pauseframe as pf
 import polars as pl
 import pytest
+from pauseframe.run import resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,3 +151,14 @@ def test_samples_run_as_they_are(tmp_path: Path) -> None:
     for trace in ("pmpi.txt", "goal.txt", "simgrid.txt", "et"):
         run = pf.run(scenario(tmp_path, trace))
         assert pl.DataFrame(run.jobs)["finish_us"][0] > 0
+
+
+def test_flops_count_in_traces_of_simgrid_alone(tmp_path: Path) -> None:
+    chakra(tmp_path / "et", SEND, RECEIVE)
+    for name, text in {"pmpi.txt": PMPI, "goal.txt": GOAL, "simgrid.txt": SIMGRID}.items():
+        (tmp_path / name).write_text(text)
+    for trace in ("pmpi.txt", "goal.txt", "simgrid.txt", "et"):
+        for flops in (1e9, 2e9):
+            warned = resolve(scenario(tmp_path, trace), set={"workload.0.flops": flops}).warnings
+            idle = [one for one in warned if one.startswith("workload.0.flops: it changes nothing: ")]
+            assert len(idle) == (flops != 1e9 and trace != "simgrid.txt"), (trace, flops, warned)

@@ -17,6 +17,8 @@ use std::sync::Arc;
 /// The largest packed trace that the resolved scenario contains; a larger one stays in its file.
 const PACKED_MAX: usize = 8 << 20;
 const RANKS_MAX: u32 = 65_536;
+/// Operations per second and rank.
+const FLOPS: f64 = 1e9;
 
 /// Reads the application from a trace (a file, packed text, plain text) or a pattern.
 pub(crate) fn what(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
@@ -53,7 +55,7 @@ fn trace(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
     let program: Option<String> = t.source("program", "none: see trace", doc);
     let format = t.optional::<String>("format", "recognised", "pmpi, simgrid, goal or chakra");
     let doc = "Floating-point operations per second and rank, for traces that count these";
-    let flops = t.or_in("flops", 1e9, 1.0..=1e18, doc);
+    let flops = t.or_in("flops", FLOPS, 1.0..=1e18, doc);
     if t.is_documenting() {
         digest(t, None);
         return None;
@@ -87,6 +89,13 @@ fn trace(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
     for note in &application.notes {
         t.ledger.warn(format!("{}: {note}", t.at(key)));
     }
+    let given = if key == "program" { Some(Format::Pmpi) } else { known.flatten() };
+    let counts_operations = bundle.format(given) == Some(Format::SimGrid);
+    t.warn_if_idle(
+        "flops",
+        flops.total_cmp(&FLOPS).is_ne() && !counts_operations,
+        "only traces of SimGrid count operations",
+    );
     Some(Arc::new(application))
 }
 

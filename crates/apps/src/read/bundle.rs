@@ -4,7 +4,7 @@
 //! its length.
 
 use super::text::{ReadError, at_file};
-use super::{Format, ReadOptions, Source, files, open, parse, short, unpack_zstd};
+use super::{Format, ReadOptions, Source, files, open, parse, recognise, short, unpack_zstd};
 use crate::application::Application;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -47,6 +47,11 @@ impl Bundle {
     pub fn of_text(name: &str, text: &str) -> Bundle {
         let source = Source { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
         Bundle { name: name.to_owned(), sources: vec![source] }
+    }
+
+    /// The format in which the files are read: `given`, or what their contents show.
+    pub fn format(&self, given: Option<Format>) -> Option<Format> {
+        given.or_else(|| self.sources.first().and_then(recognise))
     }
 
     /// Reads the application from the files.

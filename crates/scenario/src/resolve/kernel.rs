@@ -10,6 +10,8 @@ use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
 use pauseframe_transport::{CongestionControlConfig, EcnMode};
 use pauseframe_units::{NodeId, Span};
+use pauseframe_workload::Partial;
+use std::collections::HashSet;
 
 /// Of our congestion controls, those that Linux has too, and their names there.
 const IN_LINUX: [(&str, &str); 5] =
@@ -64,6 +66,33 @@ fn check_hosts(ledger: &mut Ledger, host: &HostSpec, graph: &Topology) {
     }
 }
 
+/// Listed flows have the kernel at both ends or at none. Flows that a workload draws are checked when they start.
+fn check_ends(ledger: &mut Ledger, host: &HostSpec, graph: &Topology, workloads: &[Partial]) {
+    let nodes = kernel_hosts(graph, host);
+    let names: HashSet<&str> = nodes.iter().map(|node| graph.nodes()[*node].name.as_str()).collect();
+    let has_kernel = |name: &str| names.contains(name);
+    for (index, workload) in workloads.iter().enumerate() {
+        let (key, ends): (&str, Vec<(&str, &str)>) = match &workload.kind {
+            Some(WorkloadKind::Flows(list)) => {
+                ("flows", list.flows.iter().map(|flow| (flow.src.as_str(), flow.dst.as_str())).collect())
+            }
+            Some(WorkloadKind::LongFlows(list)) => {
+                ("flows", list.flows.iter().map(|flow| (flow.src.as_str(), flow.dst.as_str())).collect())
+            }
+            Some(WorkloadKind::Requests(spec)) => {
+                let servers = spec.server.iter().chain(&spec.servers);
+                ("client", servers.map(|server| (spec.client.as_str(), server.as_str())).collect())
+            }
+            _ => continue,
+        };
+        if let Some((src, dst)) = ends.iter().find(|(src, dst)| has_kernel(src) != has_kernel(dst)) {
+            let message = format!("the flow from {src} to {dst} has a kernel at one end only");
+            let hint = "name both hosts in host.kernel_hosts, or neither";
+            ledger.problem(&format!("workload.{index}.{key}"), message, hint);
+        }
+    }
+}
+
 /// These words reach `tc`, `ip` and a shell in the kernel, which sees the files of this computer.
 fn check_words(ledger: &mut Ledger, host: &HostSpec) {
     let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || " ._:/%+-".contains(c));
@@ -92,6 +121,7 @@ fn check_kernel(ledger: &mut Ledger, draft: &Draft) {
     check_words(ledger, host);
     if let Some(graph) = graph {
         check_hosts(ledger, host, graph);
+        check_ends(ledger, host, graph, workloads);
     }
     let refused = [
         ("host.tx_delay", host.tx_delay > Span::ZERO && !host.kernel_hosts.is_empty()),
