@@ -695,8 +695,8 @@ class Host(Part):
     (Linux: tcp_gro_receive)
     """
     gro_timeout: str | None = None
-    """How long a poll collects frames after the first, like interrupt moderation (1 ns to 10 ms); default "10 us"
-    (Linux: gro_flush_timeout)
+    """Longest time that GRO holds data for frames that continue them; SYNs, ACKs without data and frames with PSH or
+    FIN do not wait (1 ns to 10 ms); default "10 us" (Linux: gro_flush_timeout)
     """
     wire_overhead: Literal["ethernet", "none"] | None = None
     """Whether frames have header, FCS, preamble and gap (ethernet), or none of them, as in the papers' simulators;

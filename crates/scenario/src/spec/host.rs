@@ -98,7 +98,7 @@ table! {
         /// Receive offload: in-order frames of a connection in one poll of the NIC become one segment
         #[source = "Linux: tcp_gro_receive"]
         gro: bool = or(false);
-        /// How long a poll collects frames after the first, like interrupt moderation
+        /// Longest time that GRO holds data for frames that continue them; SYNs, ACKs without data and frames with PSH or FIN do not wait
         #[source = "Linux: gro_flush_timeout"]
         gro_timeout: Span = or_in(GRO_TIMEOUT, Span::from_ns(1)..=Span::from_ms(10));
         /// Whether frames have header, FCS, preamble and gap (ethernet), or none of them, as in the papers' simulators

@@ -1,7 +1,7 @@
 //! Receive offload (GRO): frames of a connection that come in one poll of the NIC reach TCP as one segment.
 //!
-//! The first data segment starts a poll, which ends `gro` later (interrupt moderation, or `gro_flush_timeout`). Segments that arrive until then and
-//! continue the data are merged, up to 64 KB, by the rules of Linux 6.1 (`inet_gro_receive`, `tcp_gro_receive`): the IP header's ECN field, the other
+//! The first data segment starts a poll, which ends `gro` later (`gro_flush_timeout`). SYNs, pure ACKs, PSH and FIN do not wait. Segments that
+//! arrive until then and continue the data are merged, up to 64 KB, by the rules of Linux 6.1 (`inet_gro_receive`, `tcp_gro_receive`): the IP header's ECN field, the other
 //! flags, the ACK field and the options must be the same. CWR starts a new merged segment; a short frame, PSH or FIN ends one. TCP acknowledges
 //! merged segments, so fewer ACKs cover more data each. A frame that cannot be merged flushes the held segment first, so order is kept, and is itself
 //! held if it has a full frame of data. Each connection has its own poll here, whereas a NIC polls a whole queue; its budget (64 frames) never limits
