@@ -82,8 +82,8 @@ def test_mellanox_xon_size_and_generations():
     )
     assert mellanox(100_000, 40, port_mtu=9100, generation=4).terms[5].bytes == 1500
     for generation, cell in SPECTRUM_CELLS.items():
-        link = {"port_mtu": 9100, "generation": generation}
-        assert mellanox(100_000, 40, **link).xoff == mellanox(100_000, 40, cell=cell, **link).xoff
+        named = mellanox(100_000, 40, port_mtu=9100, generation=generation, cell=cell)
+        assert mellanox(100_000, 40, port_mtu=9100, generation=generation).xoff == named.xoff
     assert mellanox(100_000, 40, port_mtu=9100, gearbox=100).terms[2].bytes == pytest.approx(2 * 100_000 * 100 / 8192)
     with pytest.raises(ValueError, match="not one of the speeds"):
         mellanox(56_000, 40, port_mtu=9100)
