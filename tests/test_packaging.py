@@ -52,7 +52,7 @@ def test_classifiers_name_the_versions_that_it_needs():
 
 IMPORT = {"pyyaml": "yaml", "tomli-w": "tomli_w"}
 """Packages that are imported under another name than they are installed."""
-BELOW = {"markupsafe", "pydantic_core", "typing_extensions", "IPython"}
+BELOW = {"markupsafe", "pydantic_core", "typing_extensions", "IPython", "llvmlite"}
 """Packages that a dependency installs; IPython: progress of a notebook, which runs in it."""
 
 
