@@ -418,3 +418,55 @@ def test_a_burst_after_the_end_is_said():
     )
     assert late == ["workload.0.burst_start: 1 ms is not before stop (1 ms): no burst is sent"]
     assert early == []
+
+
+ARS = {
+    "topology": {
+        "kind": "leaf_spine",
+        "leaves": 2,
+        "spines": 2,
+        "hosts_per_leaf": 2,
+        "link": {"rate": "10 Gbps", "delay": "1 us"},
+    },
+    "routing.kind": "ars",
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "key", "value", "is_said"),
+    [
+        ("packet_quality", "flow_states", 7, True),
+        ("packet_random", "idle_time", "3 us", True),
+        ("flowlet_random", "low_load", 30, True),
+        ("packet_random", "high_load", 70, True),
+        ("flowlet_random", "sampling_interval", "3 us", True),
+        ("flowlet_quality", "flow_states", 7, False),
+        ("flowlet_random", "idle_time", "3 us", False),
+        ("packet_quality", "low_load", 30, False),
+    ],
+)
+def test_keys_of_ars_that_a_mode_does_not_use_are_said(mode, key, value, is_said):
+    changed = resolve(INCAST, set=ARS | {"routing.mode": mode, f"routing.{key}": value}).warnings
+    assert any(said.startswith(f"routing.{key}: it changes nothing") for said in changed) is is_said
+
+
+@pytest.mark.parametrize(("preset", "is_said"), [("cubic", True), ("dctcp", False)])
+@pytest.mark.parametrize(("queue", "key", "value"), [("codel", "ecn", True), ("fq_codel", "ce_threshold", "1 ms")])
+def test_marks_of_codel_without_ecn_are_said(preset, is_said, queue, key, value):
+    changes = {"transport.preset": preset, "switch.queue": queue, f"switch.codel.{key}": value}
+    warnings = resolve(INCAST, set=changes | {"switch.marker": "none"}).warnings
+    assert any(said.startswith(f"switch.codel.{key}: ") for said in warnings) is is_said
+
+
+@pytest.mark.parametrize("whole_link", [True, False])
+def test_priorities_of_a_storm_that_stops_whole_links_are_said(whole_link):
+    storm = {"senders": ["host1"], "priorities": [3], "start": "1 us", "stop": "20 us"}
+    changes = {"transport.preset": "tcp_bolt", "switch.pfc.whole_link": whole_link, "pause_storm": [storm]}
+    warnings = resolve(INCAST, set=changes).warnings
+    assert any(said.startswith("pause_storm.0.priorities: ") for said in warnings) is whole_link
+
+
+@pytest.mark.parametrize(("delay", "is_said"), [("1 us", False), ("100 us", True)])
+def test_a_timer_of_nscc_below_the_round_trip_is_said(delay, is_said):
+    summary = of("uec_nscc", "", {"topology.link.delay": delay})
+    assert any("twice the idle round trip" in said for said in summary["warnings"]) is is_said
