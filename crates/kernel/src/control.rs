@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_listen_before_connections_open_and_other_orders_keep_their_order() {
+    fn listeners_go_first() {
         let exchange = ExternalStackExchange { flow: 0, writes: 0, expects: 0, reply: 0, reply_delay: 0 };
         let order =
             |endpoint_key, order| Command::Order { host: 0, endpoint_key, peer: [0; 4], delay: 0, order };

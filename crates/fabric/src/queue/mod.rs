@@ -129,7 +129,7 @@ mod contract {
     }
 
     #[test]
-    fn one_packet_is_brought_forward_and_nothing_is_lost() {
+    fn one_packet_is_brought_forward() {
         for (name, discipline) in QueueDiscipline::NAMES {
             let mut rng = random_stream(1, name, 0);
             for round in 0..500 {

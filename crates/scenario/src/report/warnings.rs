@@ -39,11 +39,14 @@ pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Opt
 
 /// Warns of retransmission timers of NSCC that are below the round trip and were raised.
 pub(super) fn longer_timeouts(scenario: &Scenario, settings: &Settings) -> Vec<String> {
-    let pairs = scenario.transport_specs().zip(&settings.transports).filter_map(|(spec, transport)| {
+    let named = scenario.transports.iter().map(|(name, _)| format!("transports.{name}"));
+    let paths = std::iter::once("transport".to_owned()).chain(named);
+    let used = scenario.transport_specs().zip(&settings.transports).zip(paths);
+    let pairs = used.filter_map(|((spec, transport), path)| {
         let (written, used) = (spec.rdma()?.pair.timeout, transport.rdma()?.pair.timeout);
         (written < used).then(|| {
             format!(
-                "transport.rdma_timeout: {written} is less than twice the idle round trip of the longest path, so {used} is used"
+                "{path}.rdma_timeout: {written} is less than twice the idle round trip of the longest path, so {used} is used"
             )
         })
     });
