@@ -5,6 +5,7 @@ use super::layers::GRADIENT;
 use super::tests::{LATENCY, MODEL, RATE, assert_complete, plan, replay};
 use super::{Model, Overlap, Parallelism, Plan, Schedule, application};
 use crate::application::{Op, Program};
+use crate::calls::CallRecord;
 use pauseframe_units::{Bytes, Span, Time};
 
 fn overlapped_model(
@@ -191,5 +192,29 @@ fn stages_that_interleave_align_their_buckets() {
         let reductions = found.iter().filter(|(name, ..)| name.starts_with("grad"));
         let found: Vec<_> = gathers.chain(reductions).map(|(name, f, b)| (name.as_str(), *f, *b)).collect();
         assert_eq!(found, expected(stage), "stage {stage}");
+    }
+}
+
+/// Without overlap dense gradients are reduced before those of experts, and parameters are gathered in this order, one after the other
+/// (`finish_grad_sync` of Megatron-LM).
+#[test]
+fn collectives_of_weights_follow_each_other_without_overlap() {
+    let parallelism = Parallelism { ranks: 8, tensor: 1, context: 1, pipeline: 1, expert: 4 };
+    let step = Model { experts: 4, ..MODEL }.step(&parallelism).unwrap();
+    let made = application("m", &plan(step, parallelism, Schedule::OneForwardOneBackward));
+    let replay = replay(made.clone(), LATENCY);
+    assert_complete(&replay);
+    let labels = &made.training.as_ref().unwrap().labels;
+    let span_of = |layer: &str| {
+        let is_of_layer = |record: &CallRecord| {
+            let label = made.programs[record.rank as usize].calls[record.call as usize].label;
+            label.is_some_and(|label| labels[label as usize].layer == layer)
+        };
+        let calls = || replay.calls().map(|(.., record)| record).filter(is_of_layer);
+        (calls().map(|call| call.start).min().unwrap(), calls().map(|call| call.end).max().unwrap())
+    };
+    let order = ["grad_param_comm", "moe_grad_norm2", "grad_gather", "moe_grad_norm1"].map(span_of);
+    for pair in order.windows(2) {
+        assert!(pair[0].0 < pair[0].1 && pair[0].1 <= pair[1].0, "{order:?}");
     }
 }

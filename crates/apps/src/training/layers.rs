@@ -182,13 +182,14 @@ impl Model {
     }
 
     /// Gradients and parameters of a stage at the end of the step, which goes through these layers from the last to the first: gradients of 4
-    /// bytes are reduced, the optimizer waits for them, and with a distributed one parameters of 2 bytes are gathered. What goes in buckets is
-    /// not among them.
+    /// bytes are reduced, the optimizer waits for them, and with a distributed one parameters of 2 bytes are gathered, those of experts last, one
+    /// after the other as in Megatron-LM (`finish_grad_sync`). What goes in buckets is not among them.
     fn gradients(&self, parallelism: &Parallelism, own: u64) -> Vec<Layer> {
         let Parameters { dense, experts } = self.parameters_of_rank(parallelism, own);
         let reduce = |name: &str, group, kind, bytes| Layer {
             name: name.to_owned(),
             weight_gradient: pass(Span::ZERO, call(kind, group, bytes)),
+            is_synchronous: true,
             ..Layer::default()
         };
         let optimizer = Layer {
@@ -200,15 +201,15 @@ impl Model {
         let mut layers = Vec::new();
         if self.distributed_optimizer && self.overlap.is_none_or(|overlap| !overlap.gathers) {
             let [dense, experts] = [dense, experts].map(|parameters| parameters.saturating_mul(WEIGHT));
-            layers.push(reduce("grad_gather", Group::Dp, Kind::Allgather, dense));
             layers.push(reduce("moe_grad_norm1", Group::DpEp, Kind::Allgather, experts));
+            layers.push(reduce("grad_gather", Group::Dp, Kind::Allgather, dense));
         }
         layers.push(optimizer);
         if self.overlap.is_none() {
             let [dense, experts] = [dense, experts].map(|parameters| parameters.saturating_mul(GRADIENT));
             let kind = self.reduction().kind();
-            layers.push(reduce("grad_param_comm", Group::Dp, kind, dense));
             layers.push(reduce("moe_grad_norm2", Group::DpEp, kind, experts));
+            layers.push(reduce("grad_param_comm", Group::Dp, kind, dense));
         }
         layers
     }

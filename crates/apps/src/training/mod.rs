@@ -158,8 +158,10 @@ pub struct Layer {
     pub forward: Pass,
     /// Gradient of the input; its communication blocks.
     pub input_gradient: Pass,
-    /// Gradient of the weights; its communication does not block.
+    /// Gradient of the weights; its communication does not block, unless `is_synchronous`.
     pub weight_gradient: Pass,
+    /// Its collective of weights blocks too, as those of Megatron-LM without overlap (`async_op` of `start_grad_sync` and `start_param_sync`).
+    pub is_synchronous: bool,
     /// Its backward pass waits for the gradients of all layers' weights: the optimizer.
     pub needs_gradients: bool,
     /// Its part in the work of experts, if it has one.

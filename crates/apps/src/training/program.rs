@@ -445,7 +445,7 @@ impl<'a> Writer<'a> {
         self.compute(self.of_experts(layer, layer.input_gradient.compute), layer.line);
         self.call(at, Phase::InputGradient, layer.input_gradient.call, false);
         self.compute(self.of_experts(layer, layer.weight_gradient.compute), layer.line);
-        self.call(at, Phase::WeightGradient, layer.weight_gradient.call, true);
+        self.call(at, Phase::WeightGradient, layer.weight_gradient.call, !layer.is_synchronous);
     }
 
     /// Ring attention (Transformer Engine's `AttnFuncWithCPAndKVP2P`): during each step but the last a rank passes the K and V

@@ -227,7 +227,9 @@ fn layer(line: &mut Line, is_last: bool, as_simai: bool, notes: &mut Notes) -> R
         }
         notes.more = Some((line.number, word.to_owned()));
     }
-    Ok(Layer { name, line: line.number, forward, input_gradient, weight_gradient, ..Layer::default() })
+    let is_synchronous = !as_simai && HEAD.contains(&name.as_str());
+    let passes = Layer { forward, input_gradient, weight_gradient, ..Layer::default() };
+    Ok(Layer { name, line: line.number, is_synchronous, ..passes })
 }
 
 fn pass(line: &mut Line, what: &str, bare: Group, notes: &mut Notes) -> Result<Pass, ReadError> {
