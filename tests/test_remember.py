@@ -77,6 +77,109 @@ def test_a_check_changes_nothing_and_counts() -> None:
     assert remembered["compared_hops"][0] == pytest.approx(remembered["compared_hops"][1], rel=0.01)
 
 
+RING = """
+name = "gradients"
+stop = {{ when_finished = true }}
+clocks = "ideal"
+transport = {{ preset = "{preset}" }}
+topology = {{ kind = "star", hosts = 8, link = {{ rate = "100 Gbps", delay = "500 ns" }}{servers} }}
+[[workload]]
+name = "train"
+kind = "training"
+gpus = 8
+layers = 1
+hidden = 1024
+sequence = 512
+parameters = {parameters}
+forward = "20 us"
+{more}
+"""
+
+
+def ring(preset: str = "roce_dcqcn", servers: str = "", more: str = "", parameters: int = 40_000_000) -> str:
+    """One reduce-scatter and one all-gather of gradients among eight GPUs, in slices of 128 KiB."""
+    more = more or 'collectives = { slice = "128 KiB" }'
+    return RING.format(preset=preset, servers=servers, more=more, parameters=parameters)
+
+
+SECOND_JOB = """collectives = { slice = "128 KiB" }
+[[workload]]
+name = "second"
+kind = "training"
+gpus = 4
+layers = 1
+hidden = 1024
+sequence = 512
+parameters = 60_000_000
+forward = "30 us"
+collectives = { slice = "128 KiB" }
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(ring(preset) for preset in ("roce_dcqcn", "dctcp", "uec_nscc")),
+        ring(more='collectives = { slice = "128 KiB", algorithm = "ring" }\ndistributed_optimizer = false'),
+        ring(servers=', scale_up = { gpus_per_server = 2, gpu = "H100" }'),
+        ring(more=SECOND_JOB).replace("gpus = 8", "gpus = 4"),
+        ring(more='collectives = { slice = "64 KiB" }\niterations = 2'),
+    ],
+    ids=["dcqcn", "dctcp", "nscc", "all-reduce", "servers", "two jobs", "iterations"],
+)
+def test_rounds_of_a_long_ring_are_left_out(text: str) -> None:
+    bound = 0.001
+    full = pf.run(text, progress=False)
+    run, checked = (
+        pf.run(text, set={"remember.steps": steps, "remember.bound": bound}, progress=False)
+        for steps in ("bound", "check")
+    )
+    remembered, expected = run.summary["remembered"], checked.summary["remembered"]
+    assert remembered is not None
+    assert expected is not None
+    assert remembered["rounds"] >= 4
+    assert remembered["replayed_share"] > 0.1
+    assert run.summary["events"] < 0.9 * full.summary["events"]
+    assert checked.summary["fingerprint"] == full.summary["fingerprint"]
+    assert expected["rounds"] >= 4
+    # Rates vary a little from window to window, so the sum of a long leap can be off by more than each of two windows.
+    assert expected["largest_difference"] is not None
+    assert expected["largest_difference"] < 10 * bound
+    ends = [one.collectives.to_polars()["end_us"].max() for one in (full, run)]
+    assert ends[1] == pytest.approx(ends[0], rel=bound)
+    # Bytes are counted message by message, packets by the round.
+    for table, column in (("flows", "delivered_bytes"), ("flows", "size_bytes"), ("throughput", "received_bytes")):
+        sums = [getattr(one, table).to_polars()[column].sum() for one in (full, run)]
+        assert sums[0] == sums[1], (table, column)
+    for name, count in numbers(full).items():
+        assert numbers(run)[name] == pytest.approx(count, rel=bound), name
+
+
+def test_rounds_do_not_depend_on_threads() -> None:
+    text = ring().replace(
+        'kind = "star", hosts = 8,', 'kind = "leaf_spine", leaves = 2, spines = 1, hosts_per_leaf = 4,'
+    )
+    settings = {"remember.steps": "bound", "remember.bound": 0.002, "host.reaction": "2 us"}
+    one, two = (pf.run(text, set=settings, threads=threads, progress=False) for threads in (1, 2))
+    assert two.summary["threads"] == 2
+    assert one.summary["remembered"] == two.summary["remembered"]
+    assert one.summary["remembered"] is not None
+    assert one.summary["remembered"]["rounds"] >= 4
+    assert one.summary["fingerprint"] == two.summary["fingerprint"]
+    assert one.flows.to_polars().equals(two.flows.to_polars())
+
+
+def test_no_round_is_left_out_across_a_failure_or_a_timer() -> None:
+    failure = '[[failure]]\nlink = ["host3", "switch"]\ndown = "5 ms"\nup = "5.2 ms"\n'
+    text = ring("dctcp") + failure
+    full, run = (pf.run(text, set={"remember.steps": steps}, progress=False) for steps in ("off", "bound"))
+    assert run.summary["remembered"] is not None
+    assert run.summary["remembered"]["rounds"] > 0
+    assert full.summary["drops"] > 0
+    assert run.summary["sim_time_s"] == pytest.approx(full.summary["sim_time_s"], rel=0.02)
+    assert numbers(run)["delivered"] == numbers(full)["delivered"]
+
+
 def test_threads_do_not_matter() -> None:
     text = moe(host='host = { reaction = "2 us" }').replace(
         'kind = "star", hosts = 4,', 'kind = "leaf_spine", leaves = 2, spines = 1, hosts_per_leaf = 2,'

@@ -16,7 +16,16 @@ import pauseframe as pf
 
 PAGE = Path(__file__).parents[1] / "docs" / "models" / "memory-of-steps.md"
 TABLE = re.compile(r"(?<=<!-- make remembered -->\n)(?:\|.*\n)+")
-HEADS = ("step", "bound", "steps replayed", "packet hops replayed", "events", "iteration, full", "with replays")
+HEADS = (
+    "step",
+    "bound",
+    "steps replayed",
+    "rounds left out",
+    "packet hops replayed",
+    "events",
+    "iteration, full",
+    "with replays",
+)
 
 
 class Row(NamedTuple):
@@ -36,9 +45,9 @@ ROWS = (
     Row("the same with real clocks", 0.01, SMALL | REAL),
     Row("the same with real clocks and 12 layers", 0.01, SMALL | REAL | {"workload.layers": 12}),
     Row(
-        "`ep = 1`: two collectives cross the network, each once",
+        "`ep = 1`, 200 million parameters a layer: a ring of gradients and one of parameters",
         0.001,
-        {"workload.ep": 1, "workload.experts": 1, "workload.top_k": 1},
+        {"workload.ep": 1, "workload.experts": 0, "workload.top_k": 1, "workload.parameters": 200_000_000},
     ),
 )
 
@@ -64,6 +73,7 @@ def cells(row: Row) -> tuple[str, ...]:
         row.name,
         f"{row.bound * 100:g} %",
         f"{remembered['replayed']} of {remembered['steps']}",
+        f"{remembered['rounds']}",
         f"{remembered['replayed_share'] * 100:.0f} %",
         f"{run.summary['events'] / full.summary['events'] * 100:.0f} %",
         *(f"{time:.4f} ms" for time in times),

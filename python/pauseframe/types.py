@@ -56,6 +56,7 @@ class RememberedSteps(TypedDict):
     kinds: int
     not_kept: int
     replayed: int
+    rounds: int
     replayed_hops: int
     replayed_share: float
     failed: int

@@ -2,6 +2,7 @@
 
 use crate::algorithm;
 use crate::nccl::Pattern;
+use crate::rank::OperationId;
 use pauseframe_units::Time;
 
 /// The algorithm of an operation.
@@ -61,6 +62,15 @@ impl Step {
 
     pub(crate) fn end(comm: u32, number: i32, at: Time) -> Step {
         Step { comm, number: number as u32, at, begins: None }
+    }
+
+    pub(crate) fn operation(&self) -> OperationId {
+        (self.comm, self.number as i32)
+    }
+
+    /// The rank that begins it, unless it ends.
+    pub(crate) fn begins_at(&self) -> Option<u32> {
+        self.begins.map(|(rank, ..)| rank)
     }
 }
 

@@ -7,7 +7,7 @@
 //! ([`Job::on_sent`]). Ranks on the same host exchange messages in zero time.
 
 use crate::application::Application;
-use crate::rank::Message;
+use crate::rank::{Message, OperationClock, OperationId, OperationPace, Part, SkippedSlices};
 use crate::replay::{Options, Outbox, Replay, Timer};
 use pauseframe_units::{Span, Time};
 use std::cmp::Reverse;
@@ -172,6 +172,45 @@ impl Job {
         self.connections.len() as u32
     }
 
+    /// How far a rank has come in the longest operation under way that has rounds.
+    pub fn operation_clock(&self) -> Option<OperationClock> {
+        self.replay.operation_clock()
+    }
+
+    /// How far all collective operations have come; `None` if anything but their slices is under way.
+    pub fn operation_paces(&self, now: Time) -> Option<BTreeMap<OperationId, OperationPace>> {
+        let is_slice = |message: &Message| matches!(message.part, Part::Slice(_));
+        let mut messages = self.under_way.iter().filter(|(_, open)| *open > 0).map(|(message, _)| message);
+        let has_slices_only =
+            messages.all(is_slice) && self.late.iter().all(|(_, message)| is_slice(message));
+        has_slices_only.then(|| self.replay.operation_paces(now))?
+    }
+
+    /// When a rank acts for another reason than a message: the start of the job, or the end of a computation.
+    pub fn next_timer(&self) -> Option<Time> {
+        if self.started { self.timers.peek().map(|Reverse(timer)| timer.at) } else { Some(self.start) }
+    }
+
+    /// Leaves out so many slices of each connection of these operations, which takes `by`. Returns what would have been sent, the slices of
+    /// a connection as one transfer.
+    pub fn skip_slices(&mut self, slices: &BTreeMap<OperationId, u32>, by: Span) -> Vec<Transfer> {
+        self.late.iter_mut().for_each(|(at, _)| *at += by);
+        let mut transfers = Vec::new();
+        for SkippedSlices { from, to, lane, messages, bytes } in self.replay.skip_slices(slices, by) {
+            let relay = self.relay(from, to);
+            let legs = [(from, relay.unwrap_or(to)), (relay.unwrap_or(to), to)];
+            for (from, to) in legs.into_iter().filter(|(from, to)| from != to) {
+                (self.messages, self.bytes) = (self.messages + u64::from(messages), self.bytes + bytes);
+                let Some(&connection) = self.connections.get(&(from.min(to), from.max(to), lane)) else {
+                    continue;
+                };
+                let [from, to] = [from, to].map(|rank| self.hosts[rank as usize]);
+                transfers.push(Transfer { connection, from, to, bytes, token: u32::MAX, notify: false });
+            }
+        }
+        transfers
+    }
+
     fn happened(&mut self, token: u32) -> Message {
         let (message, open) = &mut self.under_way[token as usize];
         *open -= 1;
@@ -211,14 +250,14 @@ impl Job {
             self.under_way.len() as u32 - 1
         });
         self.under_way[token as usize] = (message, 1 + u8::from(notify));
-        let relay = if notify { None } else { self.relay(&message) };
+        let relay = if notify { None } else { self.relay(message.from, message.to) };
         self.relays[token as usize] = relay.is_some();
         self.transfer(token, message.from, relay.unwrap_or(message.to));
     }
 
     /// The rank on the receiver's rail in the sender's server, through whose NIC a message leaves.
-    fn relay(&self, message: &Message) -> Option<u32> {
-        let [from, to] = [message.from, message.to].map(|rank| self.places[rank as usize]);
+    fn relay(&self, from: u32, to: u32) -> Option<u32> {
+        let [from, to] = [from, to].map(|rank| self.places[rank as usize]);
         if from.0 == to.0 || from.1 == to.1 {
             return None;
         }
@@ -228,7 +267,7 @@ impl Job {
     /// Sends a message on from the rank of its rail.
     fn forward(&mut self, token: u32) {
         let message = self.under_way[token as usize].0;
-        let relay = self.relay(&message).unwrap_or(message.from);
+        let relay = self.relay(message.from, message.to).unwrap_or(message.from);
         self.transfer(token, relay, message.to);
     }
 

@@ -27,5 +27,5 @@ pub use critical_path::{CriticalPath, PathError, critical_path};
 pub use job::{Job, Transfer};
 pub use nccl::{Nccl, Pattern as NcclPattern, Sending, has as is_of_nccl};
 pub use placement::{Placement, Rooms};
-pub use rank::{Activity, Message, Ongoing, Stretch, Totals};
+pub use rank::{Activity, Message, Ongoing, OperationClock, OperationId, OperationPace, Stretch, Totals};
 pub use replay::{Fault, Options, Outbox, RankReport, Replay, Timer};

@@ -8,8 +8,11 @@ use crate::algorithm::Choices;
 use crate::application::Application;
 use crate::calls::{CallLog, CallRecord, Step};
 use crate::nccl::{Layout, Nccl, Sending};
-use crate::rank::{Message, Ongoing, Rank, Stretch, Totals, World};
+use crate::rank::{
+    Message, Ongoing, OperationClock, OperationId, OperationPace, Rank, SkippedSlices, Stretch, Totals, World,
+};
 use pauseframe_units::{Span, Time};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -153,6 +156,8 @@ pub struct Replay {
     /// By communicator, if collectives are NCCL's.
     layouts: Vec<Layout>,
     log: CallLog,
+    /// The operation with the most bytes in rounds, these bytes, and a rank that takes part.
+    longest: Option<(u64, OperationId, u32)>,
 }
 
 impl Replay {
@@ -166,7 +171,7 @@ impl Replay {
             application.comms.iter().map(|comm| of(comm.members())).collect()
         });
         let log = CallLog::new(application.comms.len());
-        Replay { application, options, ranks, layouts, log }
+        Replay { application, options, ranks, layouts, log, longest: None }
     }
 
     /// The application.
@@ -212,7 +217,51 @@ impl Replay {
             let world = world(&self.application, &self.options, &self.layouts);
             self.ranks[credit.rank as usize].on_credit(credit, now, world, out);
         }
-        out.steps.drain(..).for_each(|step| self.log.add(step));
+        for step in out.steps.drain(..) {
+            self.log.add(step);
+            self.note_longest(&step);
+        }
+    }
+
+    /// Keeps the longest operation up to date.
+    fn note_longest(&mut self, step: &Step) {
+        let operation = step.operation();
+        if let Some(rank) = step.begins_at() {
+            let bytes = self.ranks[rank as usize].bytes_in_rounds(operation);
+            if bytes > self.longest.map_or(0, |(bytes, ..)| bytes) {
+                self.longest = Some((bytes, operation, rank));
+            }
+        } else if self.longest.is_some_and(|(_, longest, _)| longest == operation) {
+            let of_rank =
+                |rank: &Rank| rank.longest_operation().map(|(bytes, other)| (bytes, other, rank.id()));
+            let others = self.ranks.iter().filter_map(of_rank);
+            self.longest =
+                others.filter(|(_, other, _)| *other != operation).max_by_key(|(bytes, ..)| *bytes);
+        }
+    }
+
+    /// How far a rank has come in the longest operation under way that has rounds.
+    pub(crate) fn operation_clock(&self) -> Option<OperationClock> {
+        let (_, operation, rank) = self.longest?;
+        self.ranks[rank as usize].operation_clock(operation)
+    }
+
+    /// How far all operations have come; `None` if a rank holds slices of one that it has not begun.
+    pub(crate) fn operation_paces(&self, now: Time) -> Option<BTreeMap<OperationId, OperationPace>> {
+        let mut paces = BTreeMap::new();
+        self.ranks.iter().all(|rank| rank.add_paces(now, &mut paces)).then_some(paces)
+    }
+
+    /// Leaves out so many slices of each connection of these operations, which takes `by`.
+    pub(crate) fn skip_slices(
+        &mut self,
+        slices: &BTreeMap<OperationId, u32>,
+        by: Span,
+    ) -> Vec<SkippedSlices> {
+        let world = world(&self.application, &self.options, &self.layouts);
+        let mut skipped = Vec::new();
+        self.ranks.iter_mut().for_each(|rank| rank.skip_slices(slices, by, world, &mut skipped));
+        skipped
     }
 
     /// The collective operations that have begun, by communicator and number.

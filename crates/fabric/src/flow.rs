@@ -1,5 +1,6 @@
 //! Flows: requests of workloads, and records for the results.
 
+use crate::rounds::Rounds;
 use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{NodeId, Span, Time};
 
@@ -262,6 +263,10 @@ pub trait Workload: std::fmt::Debug + Send {
     }
     /// The workload as `Any`, for results that need its type at the end of a run.
     fn as_any(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
+    /// What repeats in its long operations, if it has any.
+    fn rounds(&mut self) -> Option<&mut dyn Rounds> {
         None
     }
     /// Takes the completed jobs (partition-aggregate).

@@ -41,6 +41,7 @@ mod port_names;
 mod prefetch;
 mod queue;
 mod records;
+mod rounds;
 mod rows;
 mod settings;
 mod switching;
@@ -80,6 +81,7 @@ pub use plan::NetworkPlan;
 pub use port_names::{all_ports, matches_glob, matching_ports};
 pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
+pub use rounds::{OperationClock, OperationId, OperationPace, Rounds, SkippedMessages};
 pub use settings::{
     ArsMode, ArsSettings, BufferPolicy, ClassSettings, CodelSettings, ConWeaveSettings, ConnectionQueuePairs,
     DualTorSettings, Ets, EtsGroup, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice,

@@ -8,6 +8,7 @@
 
 mod observers;
 mod outcome;
+mod rounds;
 mod steps;
 
 use crate::endpoint::HostPairPaths;
@@ -343,6 +344,7 @@ impl Network {
                 continue;
             }
             let end = self.begin_window(start, limits.time);
+            let end = end + self.leave_out_rounds();
             if !(self.is_replaying() && self.replay_until(end)) {
                 self.run_workers(end, pool)?;
             }
@@ -398,10 +400,8 @@ impl Network {
             _ => clocks.map(|next| next.saturating_add(self.clock_offset)),
         };
         let failures = self.failures.as_ref().and_then(FailureSchedule::next_change_time);
-        [workers, self.traffic.next_time(), failures, self.next_observation_time()]
-            .into_iter()
-            .flatten()
-            .min()
+        let others = [self.next_observation_time(), self.next_round_snapshot()];
+        [workers, self.traffic.next_time(), failures].into_iter().chain(others).flatten().min()
     }
 
     /// Time of the next observation.
@@ -424,8 +424,10 @@ impl Network {
             .as_ref()
             .and_then(|detector| detector.earliest_check_time(self.clock_at(start), self.plan.window))
             .map(|check| check.saturating_add(self.clock_offset));
-        let last =
-            [failure, look, detector].into_iter().flatten().fold(limit.saturating_add(Span(1)), Time::min);
+        let last = [failure, look, detector, self.next_round_snapshot()]
+            .into_iter()
+            .flatten()
+            .fold(limit.saturating_add(Span(1)), Time::min);
         // The traffic acts ahead as far as no report can intervene.
         let mut end = last.min(start.saturating_add(self.reaction.max(Span(1))));
         self.traffic.run_until(end);

@@ -105,6 +105,7 @@ pub struct RememberedSteps {
     pub kinds: u64,
     pub not_kept: u64,
     pub replayed: u64,
+    pub rounds: u64,
     pub replayed_hops: u64,
     pub replayed_share: f64,
     pub failed: u64,
@@ -128,6 +129,7 @@ impl RememberedSteps {
             kinds: memory.kinds,
             not_kept: memory.not_kept,
             replayed: memory.replayed,
+            rounds: memory.rounds,
             replayed_hops: memory.replayed_hops,
             replayed_share: if packet_hops == 0 {
                 0.0

@@ -4,8 +4,10 @@ use super::collectives::{CollectivesSpec, Library, Slice, kinds_of_calls};
 use super::context::{Context, SIZE_MAX, TIMES, known_host, remedy_of_file};
 use super::maker::{Maker, Source, mean_host_rate};
 use super::trace::{choices, what};
-use pauseframe_apps::{Application, Choices, Job, Kind, Op, Options, Placement, Rooms, is_of_nccl};
-use pauseframe_fabric::{FlowSpec, ApplicationMessage, Workload};
+use pauseframe_apps::{Application, Choices, Job, Kind, Op, Options, Placement, Rooms, Transfer, is_of_nccl};
+use pauseframe_fabric::{
+    ApplicationMessage, FlowSpec, OperationClock, OperationId, OperationPace, Rounds, SkippedMessages, Workload,
+};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Setting;
@@ -313,8 +315,51 @@ impl Workload for ApplicationWorkload {
         self.job.is_over()
     }
 
+    fn rounds(&mut self) -> Option<&mut dyn Rounds> {
+        Some(self)
+    }
+
     fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
+    }
+}
+
+impl Rounds for ApplicationWorkload {
+    fn operation_clock(&self) -> Option<OperationClock> {
+        let clock = self.job.operation_clock()?;
+        Some(OperationClock {
+            operation: clock.operation,
+            arrived: clock.arrived,
+            last: clock.last,
+            connections: clock.connections,
+            round: clock.round,
+            room: clock.room,
+            left: clock.left,
+        })
+    }
+
+    fn operation_paces(&self, now: Time) -> Option<BTreeMap<OperationId, OperationPace>> {
+        let pace = |pace: pauseframe_apps::OperationPace| OperationPace {
+            arrived: pace.arrived,
+            connections: pace.connections,
+            extremes: pace.extremes,
+            room: pace.room,
+        };
+        let paces = self.job.operation_paces(now)?;
+        Some(paces.into_iter().map(|(operation, of)| (operation, pace(of))).collect())
+    }
+
+    fn next_timer(&self) -> Option<Time> {
+        self.job.next_timer()
+    }
+
+    fn skip_messages(&mut self, messages: &BTreeMap<OperationId, u32>, by: Span) -> Vec<SkippedMessages> {
+        let skipped = |transfer: Transfer| SkippedMessages {
+            connection: transfer.connection,
+            from: NodeId(transfer.from),
+            bytes: transfer.bytes,
+        };
+        self.job.skip_slices(messages, by).into_iter().map(skipped).collect()
     }
 }
 

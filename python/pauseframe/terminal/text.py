@@ -255,8 +255,9 @@ def _remembered_rows(summary: Summary) -> list[tuple[str, str]]:
     title = "steps to replay" if remembered["only_checked"] else "steps replayed"
     rows = [
         (title, f"{_of(remembered['replayed'], remembered['steps'])}, within {remembered['bound']:.3g}"),
+        ("  rounds left out inside steps", format_count(remembered["rounds"])),
         ("  share of packet hops", f"{share:.1%}"),
-        ("  steps compared", format_count(remembered["compared"])),
+        ("  steps and rounds compared", format_count(remembered["compared"])),
     ]
     if remembered["compared"]:
         worst = "other reports" if difference is None else f"{difference:.3g} of a step's length"

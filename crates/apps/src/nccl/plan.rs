@@ -83,6 +83,25 @@ impl Out {
         }
     }
 
+    /// Messages that a connection sends again and again in the same way: a loop of a ring, or a step if a loop has more of these than there are
+    /// loops.
+    pub(crate) fn round(&self) -> u32 {
+        match self.gate {
+            Gate::Ring { slices, per_loop, .. } if self.total / per_loop < per_loop / slices => slices,
+            Gate::Ring { per_loop, .. } => per_loop,
+            Gate::Free | Gate::Same { .. } => 1,
+        }
+    }
+
+    /// Messages behind the first `sent` that leave in the same way. Steps do so up to the end of a loop, where a ring stands still for a moment.
+    pub(crate) fn left_alike(&self, sent: u32) -> u32 {
+        let left = self.total - sent;
+        match self.gate {
+            Gate::Ring { per_loop, .. } if self.round() < per_loop => left.min(per_loop - sent % per_loop),
+            _ => left,
+        }
+    }
+
     /// Whether a message may leave, given the numbers of messages that have come.
     pub(crate) fn is_open(&self, message: u32, received: &[u32]) -> bool {
         match self.gate {

@@ -24,11 +24,13 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 pub(super) struct LaneRun {
     pub(super) of: Waiting,
-    plan: Plan,
+    pub(super) plan: Plan,
     /// By outgoing connection: messages sent, and those that the receiver has taken.
-    sent: Vec<(u32, u32)>,
+    pub(super) sent: Vec<(u32, u32)>,
     /// By incoming connection: messages received.
-    received: Vec<u32>,
+    pub(super) received: Vec<u32>,
+    /// When the last two came, on any of these.
+    pub(super) arrived: [Time; 2],
     /// Connections that are not complete.
     pub(super) open: u32,
 }
@@ -60,14 +62,14 @@ impl Rank {
         out.steps.push(Step::begin(self.id, of.comm, of.number, of.call, made, now));
         let open = plan.outs.len() as u32 + plan.ins - plan.idle.len() as u32;
         let (sent, received) = (vec![(0, 0); plan.outs.len()], vec![0; plan.ins as usize]);
-        self.lane_runs.push(LaneRun { of, plan, sent, received, open });
+        self.lane_runs.push(LaneRun { of, plan, sent, received, arrived: [now; 2], open });
         let at = self.lane_runs.len() - 1;
         let is_of_run = |early: &EarlySlice| (early.slice.comm, early.slice.number) == (of.comm, of.number);
         let early: Vec<EarlySlice> = self.early_slices.iter().copied().filter(is_of_run).collect();
         if !early.is_empty() {
             self.early_slices.retain(|early| !is_of_run(early));
             for early in early {
-                self.take_slice(at, early.from, early.slice, out);
+                self.take_slice(at, early.from, early.slice, now, out);
             }
         }
         (0..self.lane_runs[at].sent.len()).for_each(|lane| self.send_slices(at, lane, now, world, out));
@@ -79,7 +81,7 @@ impl Rank {
             self.early_slices.push(EarlySlice { from, slice });
             return;
         };
-        self.take_slice(at, from, slice, out);
+        self.take_slice(at, from, slice, now, out);
         // A slice of an exchange between all pairs opens no gate.
         if self.lane_runs[at].plan.pattern != Pattern::SendRecv {
             self.send_gated(at, slice.slot, now, world, out);
@@ -120,9 +122,10 @@ impl Rank {
         self.lane_runs.iter().position(|run| (run.of.comm, run.of.number) == (comm, number))
     }
 
-    fn take_slice(&mut self, at: usize, from: u32, slice: Slice, out: &mut Outbox) {
+    fn take_slice(&mut self, at: usize, from: u32, slice: Slice, now: Time, out: &mut Outbox) {
         let run = &mut self.lane_runs[at];
         run.received[slice.slot as usize] += 1;
+        run.arrived = [run.arrived[1], now];
         run.open -= u32::from(slice.is_last);
         let Slice { comm, number, out: lane, .. } = slice;
         out.credits.push(Credit { rank: from, comm, number, out: lane });

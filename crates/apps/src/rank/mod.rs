@@ -13,10 +13,13 @@ mod cursor;
 mod lanes;
 mod matching;
 mod messaging;
+mod rounds;
 mod run;
 mod status;
 mod timeline;
 
+pub(crate) use rounds::SkippedSlices;
+pub use rounds::{OperationClock, OperationId, OperationPace};
 pub(crate) use run::part;
 pub use timeline::{Activity, Ongoing, Stretch, Totals};
 
@@ -221,6 +224,11 @@ impl Rank {
             faults: Vec::new(),
             computing: false,
         }
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
     }
 
     /// Ends a computation; `token` is the token of its timer.

@@ -9,20 +9,24 @@
 //! last simulated step has ended: `Network::clock_offset` is what the clock lacks.
 
 mod remembered;
+mod rounds;
 mod step;
 
 use crate::observers::pause_tree::RepeatedPauses;
 use crate::observers::ports::PortPriorityReport;
 use crate::order::{EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, TimedEndpointOrder};
+use crate::rounds::OperationClock;
 use pauseframe_engine::mix_bits;
 use pauseframe_units::{PortId, Priority, Span, Time};
 use remembered::{FailedReplay, RememberedStep, Replay};
+use rounds::RoundComparison;
+pub(crate) use rounds::{Leap, RoundSearch, RoundSnapshot, RoundWindow};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 pub(crate) use step::StepCounts;
 use step::{StepInstance, StepReport, add_port_counts, has_counts, subtract_reports};
 
-/// One of so many steps that could be replayed is simulated again; later fewer, two in as many as there were.
+/// One of so many steps that could be replayed is simulated again; later fewer, one in as many as there were.
 const SIMULATED_AGAIN: u64 = 16;
 /// Orders of all remembered steps: half a gigabyte.
 const ORDERS_KEPT_MAX: usize = 1 << 23;
@@ -55,11 +59,13 @@ pub struct StepMemoryReport {
     pub not_kept: u64,
     /// Steps replayed; with `checks`, steps that would have been.
     pub replayed: u64,
-    /// Packet hops of these steps, as remembered.
+    /// Rounds inside steps that were left out, or would have been.
+    pub rounds: u64,
+    /// Packet hops of these steps and rounds, as remembered.
     pub replayed_hops: u64,
     /// Replays that ended because an order differed.
     pub failed: u64,
-    /// Simulated steps that were compared with what a replay would have given.
+    /// Simulated steps, and windows of rounds, that were compared with what a replay would have given.
     pub compared: u64,
     /// Of these, steps beyond the bound.
     pub beyond_bound: u64,
@@ -96,6 +102,7 @@ pub(crate) struct StepMemory {
     current: Option<StepInstance>,
     before: Option<CountersBefore>,
     replay: Option<Replay>,
+    pub(crate) rounds: RoundSearch,
     /// Messages whose arrival or departure has not been reported.
     under_way: u64,
     /// What a failed replay has reported, and the network will report again: by endpoint and kind, their number.
@@ -128,12 +135,17 @@ impl StepMemory {
             current: None,
             before: None,
             replay: None,
+            rounds: RoundSearch::default(),
             under_way: 0,
             reported: HashMap::new(),
             earliest: Time::ZERO,
             ports: BTreeMap::new(),
             report: StepMemoryReport::default(),
         }
+    }
+
+    pub(crate) fn bound(&self) -> f64 {
+        self.settings.bound
     }
 
     pub(crate) fn step_memory_report(&self) -> StepMemoryReport {
@@ -226,6 +238,44 @@ impl StepMemory {
         }
     }
 
+    /// Takes the snapshot of rounds that is due; returns those that are left out now.
+    pub(crate) fn look_at_rounds(
+        &mut self,
+        snapshot: RoundSnapshot,
+        counts: StepCounts,
+        longest: Option<(usize, OperationClock)>,
+        horizon: Time,
+    ) -> Option<Leap> {
+        let (leap, comparison) =
+            self.rounds.take_snapshot(snapshot, counts, longest, horizon, &self.settings);
+        if let Some(RoundComparison { difference, simulated, remembered, predicted }) = comparison {
+            let report = &mut self.report;
+            report.compared += 1;
+            report.beyond_bound += u64::from(difference > self.settings.bound);
+            report.largest_difference = report.largest_difference.max(difference);
+            report.simulated.iter_mut().zip(simulated).for_each(|(sum, more)| *sum += more);
+            report.remembered.iter_mut().zip(remembered).for_each(|(sum, more)| *sum += more);
+            if predicted > 0 {
+                report.rounds += predicted;
+                report.replayed_hops += remembered[0];
+            }
+        }
+        leap
+    }
+
+    /// Adds what rounds count that are left out. The step that has them is not remembered as a whole.
+    pub(crate) fn count_leap(&mut self, leap: &Leap) {
+        let Some(window) = self.rounds.known_window() else { return };
+        self.report.rounds += leap.rounds;
+        self.report.replayed_hops += window.packet_hops * leap.rounds;
+        for _ in 0..leap.rounds {
+            add_counts(&mut self.ports, &window.counts.ports);
+        }
+        if let Some(step) = &mut self.current {
+            step.is_of_messages = false;
+        }
+    }
+
     /// Whether the counters are to be read before a step that begins with this order: a remembered one began so too.
     pub(crate) fn needs_counters(&self, first: &TimedEndpointOrder) -> bool {
         self.steps.iter().any(|step| step.begins_with(first))
@@ -241,7 +291,7 @@ impl StepMemory {
         let candidates: Vec<usize> = self.steps.iter().enumerate().filter_map(may_be).collect();
         let replays = candidates.iter().map(|place| self.steps[*place].replays).max().unwrap_or(0);
         let draw = mix_bits(self.settings.seed ^ mix_bits(self.report.steps));
-        let is_drawn = draw.is_multiple_of(SIMULATED_AGAIN.max(replays / 2));
+        let is_drawn = draw.is_multiple_of(SIMULATED_AGAIN.max(replays));
         if candidates.is_empty() || is_drawn || self.settings.checks {
             return false;
         }
@@ -312,14 +362,7 @@ impl StepMemory {
         self.report.replayed += 1;
         self.report.replayed_hops += instance.packet_hops;
         let counts = instance.counts.as_ref()?;
-        for more in &counts.ports {
-            match self.ports.entry((more.port, more.priority)) {
-                Entry::Vacant(entry) => {
-                    entry.insert(*more);
-                }
-                Entry::Occupied(mut entry) => add_port_counts(entry.get_mut(), more),
-            }
-        }
+        add_counts(&mut self.ports, &counts.ports);
         Some(ReplayedStep { begin, end: begin + instance.length(), counts, arrivals })
     }
 
@@ -353,6 +396,18 @@ impl StepMemory {
             report.backlog_mean /= (now.0 as f64).max(1.0);
         }
         debug_assert!(left.is_empty(), "a replayed step was simulated before, on the same ports");
+    }
+}
+
+/// Adds what ports counted in a step or a round.
+fn add_counts(sums: &mut BTreeMap<(PortId, Priority), PortPriorityReport>, counts: &[PortPriorityReport]) {
+    for more in counts {
+        match sums.entry((more.port, more.priority)) {
+            Entry::Vacant(entry) => {
+                entry.insert(*more);
+            }
+            Entry::Occupied(mut entry) => add_port_counts(entry.get_mut(), more),
+        }
     }
 }
 

@@ -72,6 +72,16 @@ impl StepCounts {
         self.ports.iter().map(of).sum()
     }
 
+    /// Whether nothing was dropped, lost or sent again.
+    pub(super) fn is_without_loss(&self) -> bool {
+        let of_port = |port: &PortPriorityReport| port.drops.iter().chain(&port.lost).sum::<u64>();
+        let of_endpoint = |endpoint: &EndpointCounters| {
+            let RdmaCounts { repeats_by_nak, repeats_by_timeout, .. } = endpoint.rdma;
+            u64::from(endpoint.retransmits + endpoint.timeouts) + repeats_by_nak + repeats_by_timeout
+        };
+        self.ports.iter().map(of_port).chain(self.endpoints.iter().map(of_endpoint)).all(|losses| losses == 0)
+    }
+
     pub(super) fn marks(&self) -> u64 {
         self.sum(|port| port.ecn_marks)
     }

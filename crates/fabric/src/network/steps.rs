@@ -113,7 +113,7 @@ impl Network {
         self.memory = Some(memory);
     }
 
-    fn set_clock_offset(&mut self, offset: Span) {
+    pub(super) fn set_clock_offset(&mut self, offset: Span) {
         if offset != self.clock_offset {
             self.clock_offset = offset;
             self.for_each_partition(|partition| partition.endpoints.throughput.set_clock_offset(offset));
@@ -127,13 +127,13 @@ impl Network {
     }
 
     /// Reads the counters of ports, and moves those of endpoints to the records.
-    fn read_counters(&mut self) -> CountersBefore {
+    pub(super) fn read_counters(&mut self) -> CountersBefore {
         self.take_endpoint_counters();
         let now = self.clock();
         CountersBefore { now, ports: self.simulated_port_reports(now), pauses: self.pause_intervals().len() }
     }
 
-    fn count_step_since(&mut self, before: &CountersBefore, begin: Time) -> StepCounts {
+    pub(super) fn count_step_since(&mut self, before: &CountersBefore, begin: Time) -> StepCounts {
         let (now, endpoints) = (self.clock(), self.take_endpoint_counters());
         let pauses = RepeatedPauses {
             begin,

@@ -30,7 +30,7 @@ pub struct PauseInterval {
     pub parents: Vec<u32>,
 }
 
-/// The pauses of a step, as they were recorded.
+/// The pauses of a step or of a round in it, as they were recorded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RepeatedPauses {
     /// When the step began.
@@ -96,6 +96,9 @@ impl PauseIntervalLog {
     pub(crate) fn repeat_pause_intervals(&mut self, pauses: &RepeatedPauses, begin: Time) {
         let first = self.intervals.len() as u32;
         let later = |time: Time| begin + time.saturating_since(pauses.begin);
+        // What came before keeps its number.
+        let repeated =
+            |parent: &u32| parent.checked_sub(pauses.first).map_or(*parent, |number| number + first);
         for pause in &pauses.intervals {
             if self.intervals.len() >= self.limit {
                 self.unrecorded += 1;
@@ -105,7 +108,7 @@ impl PauseIntervalLog {
                 asked: later(pause.asked),
                 start: later(pause.start),
                 end: pause.end.map(later),
-                parents: pause.parents.iter().map(|parent| parent - pauses.first + first).collect(),
+                parents: pause.parents.iter().map(repeated).collect(),
                 ..pause.clone()
             });
         }

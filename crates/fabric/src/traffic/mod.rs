@@ -11,6 +11,7 @@ mod multipath;
 mod opening;
 mod queue_pairs;
 mod reports;
+mod rounds;
 mod routes;
 mod scale_up;
 mod within_servers;

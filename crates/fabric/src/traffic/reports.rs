@@ -33,6 +33,11 @@ impl EndpointReportDelayLine {
         self.list.push_back(report);
     }
 
+    /// All reports come later by so much.
+    pub(super) fn delay_reports(&mut self, by: Span) {
+        self.list.iter_mut().for_each(|report| report.at += by);
+    }
+
     /// Takes a report that is due at `now`, and whether it is in the records already.
     pub(super) fn take_due(&mut self, now: Time) -> Option<(EndpointReport, bool)> {
         if self.next_report_time()? != now {

@@ -7,7 +7,7 @@
 //! Sizes are counted in picoseconds at the full rate, so a piece alone takes exactly its serialisation time.
 
 use crate::settings::ScaleUpSettings;
-use pauseframe_units::{Bytes, Time};
+use pauseframe_units::{Bytes, Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -129,6 +129,14 @@ impl<T: Copy> ScaleUpLinks<T> {
         let since = now.saturating_since(self.servers[*server as usize].reached);
         let bytes = (gone + since.0 as f64 * share) * self.settings.rate.0 as f64 / 8e12;
         (bytes.max(0.0) as u64).min(piece.bytes)
+    }
+
+    /// All ends come later by so much.
+    pub(super) fn stand_still(&mut self, by: Span) {
+        self.servers.iter_mut().for_each(|server| server.reached += by);
+        let due = std::mem::take(&mut self.due);
+        self.due =
+            due.into_iter().map(|Reverse((at, server, number))| Reverse((at + by, server, number))).collect();
     }
 
     /// The next end of a piece. Shares must be settled.

@@ -81,6 +81,13 @@ impl TrafficWithinServers {
         self.links.settle();
     }
 
+    /// What is under way comes later by so much.
+    pub(super) fn stand_still(&mut self, by: Span) {
+        self.links.stand_still(by);
+        let events = std::mem::take(&mut self.events);
+        self.events = events.into_iter().map(|((at, order), event)| ((at + by, order), event)).collect();
+    }
+
     /// Something will happen to the flow of `key` (flow * 2 + side).
     fn schedule(&mut self, at: Time, key: u32, event: Event) {
         self.count += 1;

@@ -33,7 +33,7 @@ const OBSERVERS: [&str; 8] = [
     "observers/states",
 ];
 /// All that the traffic knows.
-const OF_TRAFFIC: [&str; 11] = [
+const OF_TRAFFIC: [&str; 12] = [
     "flow",
     "host_ports",
     "ideal",
@@ -41,6 +41,7 @@ const OF_TRAFFIC: [&str; 11] = [
     "path_hash",
     "plan",
     "records",
+    "rounds",
     "rows",
     "settings",
     "throughput",
