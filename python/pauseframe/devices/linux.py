@@ -104,7 +104,7 @@ def _neighbours(path: Path, device: str, twice: list[TwoCables]) -> dict[str, tu
         first = found.setdefault(wire.port, (wire.other, wire.other_port))
         if first != (wire.other, wire.other_port):
             ends = End(device, wire.port), End(*first), End(wire.other, wire.other_port)
-            twice.append(TwoCables(*ends, str(file)))
+            twice.append(TwoCables(*ends, str(file), str(file)))
     return found
 
 

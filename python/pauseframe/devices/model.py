@@ -450,12 +450,17 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class TwoCables:
-    """A port that one file wires to two others; only the first is used."""
+    """A port that files wire to two others; only the first is used."""
 
     end: End
     first: End
     second: End
     source: str
+    """The file that names the second; empty for DEVICE_NEIGHBOR."""
+    first_source: str
+    """The file that names the first; empty for DEVICE_NEIGHBOR."""
+    row: End | None = None
+    """The port whose row of DEVICE_NEIGHBOR names the second."""
 
 
 @dataclass(slots=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pauseframe.devices.files import Json, as_list, as_rows, as_text
@@ -11,9 +13,9 @@ from pauseframe.devices.model import End, Fabric, Host, Link, Switch, TwoCables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _EOS_MAC = re.compile(r"[0-9a-fA-F]{4}(\.[0-9a-fA-F]{4}){2}")
 _FORWARD = ("bridge", "router")
 _SWITCH_PORT = re.compile(r"(Ethernet|Eth|Et|swp)[0-9]+(/[0-9]+)*(s[0-9]+)?")
@@ -145,30 +147,83 @@ def of_topology(path: Path) -> list[Wire]:
 def connect(fabric: Fabric, wires: list[Wire]) -> None:
     """Adds links to the fabric; an end belongs to one link, the first that a file names."""
     wires = [*wires]
-    devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
-    for device in devices:
-        wires += [Wire(device.name, port, *other) for port, other in sorted(device.neighbours.items())]
+    for switch in fabric.switches.values():
+        source = _lldp_of(switch) if switch.kind == "linux" else ""
+        wires += [Wire(switch.name, port, *far, source) for port, far in sorted(switch.neighbours.items())]
+    for host in fabric.hosts.values():
+        wires += [Wire(host.name, port, *far, _lldp_of(host)) for port, far in sorted(host.neighbours.items())]
     used: dict[End, tuple[End, str]] = {}
+    known = _Names(fabric, wires)
     for wire in wires:
         a, b = resolve_end(fabric, wire.device, wire.port), resolve_end(fabric, wire.other, wire.other_port)
         a, b = _leg(fabric, used, b, a), _leg(fabric, used, a, b)
         if a != b and a not in used and b not in used:
             used |= {a: (b, wire.source), b: (a, wire.source)}
             fabric.links.append(Link(a, b, wire.metres))
-        elif wire.source:
-            for end, far in ((a, b), (b, a)):
-                first, source = used.get(end, (far, ""))
-                if first != far and source == wire.source:
-                    fabric.wired_twice.append(TwoCables(end, first, far, source))
+            continue
+        taken = [
+            (end, first, far, source)
+            for end, far in ((a, b), (b, a))
+            for first, source in [used.get(end, (far, ""))]
+            if first != far
+        ]
+        for end, first, far, source in taken if wire.source else ():
+            if source == wire.source:
+                fabric.wired_twice.append(TwoCables(end, first, far, source, source))
+        # Two rows of DEVICE_NEIGHBOR that disagree are left to rule PF055.
+        other = [one for one in taken if one[3] != wire.source and known.differ(one, wire.source)]
+        if other:
+            end, first, far, source = other[0]
+            fabric.wired_twice.append(TwoCables(end, first, far, wire.source, source, None if wire.source else a))
     fabric.wired_twice = list(dict.fromkeys(fabric.wired_twice))
+
+
+def _lldp_of(device: Switch | Host) -> str:
+    """The file of collect.sh with the neighbours of a Linux device."""
+    return str(Path(device.source) / "lldp.json")
+
+
+class _Names:
+    """The devices and ports that each file names; LLDP may call a port or host by another name than DEVICE_NEIGHBOR."""
+
+    def __init__(self, fabric: Fabric, wires: list[Wire]) -> None:
+        self._fabric = fabric
+        self._ends: dict[str, set[End]] = defaultdict(set)
+        for wire in wires:
+            ends = (wire.device, wire.port), (wire.other, wire.other_port)
+            self._ends[wire.source] |= {resolve_end(fabric, *end) for end in ends}
+        self._devices = {source: {_short(end.device) for end in ends} for source, ends in self._ends.items()}
+
+    def differ(self, taken: tuple[End, End, End, str], other_source: str) -> bool:
+        """True if a port has certainly two cables, by (port, first far end, second far end, file of the first).
+
+        Not if the far ends may be two names of one, or the port is one that several devices may have: a device without
+        files has in minigraphs a name such as Servers0.
+        """
+        end, one, other, source = taken
+        if end.device not in self._fabric.switches and end.device not in self._fabric.hosts:
+            return False
+        devices = _short(one.device), _short(other.device)
+        if devices[0] != devices[1]:
+            named = devices[0] in self._devices[other_source] or devices[1] in self._devices[source]
+            known = {*self._fabric.switches, *self._fabric.hosts} & {one.device, other.device}
+            return bool(named or known) and not any(_MAC.fullmatch(device) for device in devices)
+        has = [self._fabric.port(end) or self._fabric.nic(end) for end in (one, other)]
+        return None not in has or one in self._ends[other_source] or other in self._ends[source]
+
+
+def _short(device: str) -> str:
+    """A device's name without its domain; hosts have names in either case."""
+    return device.partition(".")[0].lower()
 
 
 def _leg(fabric: Fabric, used: dict[End, tuple[End, str]], near: End, far: End) -> End:
     """The far end, or its second leg: the two ToRs of a mux cable name one port of the server."""
     switch = fabric.switches.get(near.device)
-    if switch is None or near.port not in switch.mux or near in used or far not in used:
+    leg = End(far.device, f"{far.port}.{near.device}")
+    if switch is None or near.port not in switch.mux or far not in used:
         return far
-    return End(far.device, f"{far.port}.{near.device}")
+    return leg if near not in used or used[near][0] == leg else far
 
 
 def is_port_of_switch(name: str) -> bool:

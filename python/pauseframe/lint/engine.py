@@ -30,6 +30,7 @@ _MODULES = (
     "marking",
     "watchdog",
     "ends",
+    "wiring",
     "routes",
     "addresses",
     "sessions",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import End, Fabric, Place
+from pauseframe.devices.model import End, Fabric, Place, Switch
 from pauseframe.devices.sonic import FLOODS
 from pauseframe.lint.circle import circle
 from pauseframe.lint.finding import BRIDGES, SWITCHES, Finding, PatchOperation, Severity, rule
@@ -146,7 +146,7 @@ def _to_switch(fabric: Fabric, far: End | None) -> bool:
 
 @rule("PF061", "lost-frames", "IEEE 802.1Q §8.8; SONiC#249 (static FDB)", devices=BRIDGES)
 def check_delivery(reading: Reading) -> Iterator[Finding]:
-    """Static forwarding rows loop, end, leave the VLAN, or leave hosts without a route.
+    """Static forwarding rows loop, end, leave the VLAN, lead to another host, or leave hosts without a route.
 
     A frame that loops at layer 2 never expires; with PFC it holds its buffers. A frame without a row is flooded, or
     dropped if flooding is off.
@@ -158,6 +158,7 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
     fabric = reading.fabric
     yield from _not_members(fabric)
     yield from _without_row(fabric)
+    yield from _to_another_host(fabric)
     if not any(switch.fdb for switch in fabric.switches.values()):
         return
     forwarding = Forwarding.of(fabric)
@@ -265,6 +266,52 @@ def _without_row(fabric: Fabric) -> Iterator[Finding]:
                     f"in its VLANs",
                     "the rows of the plan",
                 )
+
+
+def _to_another_host(fabric: Fabric) -> Iterator[Finding]:
+    """Rows for the MAC address of one host whose port leads to another: the frames end there."""
+    owners = _owners(fabric)
+    peers = fabric.peers()
+    for switch in fabric.switches.values():
+        found: dict[tuple[str, str], list[int]] = {}
+        for row in switch.fdb:
+            far, owner = peers.get(End(switch.name, _member(switch, row.port))), owners.get((row.vlan, row.mac))
+            if far is not None and far.device in fabric.hosts and owner not in {None, far.device}:
+                found.setdefault((row.mac, row.port), []).append(row.vlan)
+        for (mac, port), vlans in found.items():
+            far, owner = peers[End(switch.name, _member(switch, port))], owners[vlans[0], mac]
+            yield Finding(
+                Place(switch.name, "FDB", f"Vlan{vlans[0]}|{mac}", "port"),
+                f"{shown(port)} leads to {shown(str(far))}, and {shown(mac)} is the address of {shown(owner or '')}"
+                f"{f', in {len(vlans)} VLANs' * (len(vlans) > 1)}",
+                "the row's port, or the cable",
+            )
+
+
+def _member(switch: Switch, port: str) -> str:
+    """The port, or the first member of a channel: all lead to one device."""
+    channel = switch.channels.get(port)
+    return channel.members[0] if channel is not None and channel.members else port
+
+
+def _owners(fabric: Fabric) -> dict[tuple[int, str], str | None]:
+    """The host with each (VLAN, MAC address), by its own files or the static neighbours of others; None if several."""
+    at = {
+        (vlan.id, text.partition("/")[0]): host.name
+        for host in fabric.hosts.values()
+        for vlan in host.vlans()
+        for text in vlan.addresses
+    }
+    found: dict[tuple[int, str], str | None] = {}
+    for host in fabric.hosts.values():
+        for nic in host.nics.values():
+            for vlan in nic.vlans.values():
+                pairs = [(at.get((vlan.id, address)), mac) for address, mac in vlan.neighbours.items()]
+                for name, mac in [*pairs, (host.name, nic.mac)]:
+                    if name is not None and mac:
+                        key = vlan.id, mac
+                        found[key] = name if found.get(key, name) == name else None
+    return found
 
 
 def _not_members(fabric: Fabric) -> Iterator[Finding]:
