@@ -14,7 +14,8 @@ from pauseframe.deploy.hosts import ROCE_HOSTS
 from pauseframe.deploy.plan import DeployError, Plan, Settings
 from pauseframe.deploy.traffic import CONTROL
 from pauseframe.devices.model import End
-from pauseframe.devices.sonic import FLOODS, MISSES
+from pauseframe.devices.sonic import FLOODS
+from pauseframe.devices.swssconfig import MISSES
 from pauseframe.fabric.headroom import FRAME, annex_o
 
 if TYPE_CHECKING:

@@ -51,6 +51,7 @@ _READ = re.compile(
 )
 COLLECTED, CARD = "ip-link.json", "mlxconfig.txt"
 """What stands for the files of collect.sh; the text of `mlxconfig -d DEVICE query` of a host's RoCE card."""
+_FLOODS = ("flood", "mcast_flood", "bcast_flood")
 _SECTION = re.compile(r"\[([A-Za-z0-9]+)\]")
 
 
@@ -129,7 +130,7 @@ def _switch(name: str, path: Path, slaves: list[dict[str, Json]]) -> Switch:
         own = [flags[port] for port in vlan.members if flags.get(port)]
         if own:
             vlan.learning = any(flag.get("learning", True) for flag in own)
-            vlan.flood = any(flag.get(kind, True) for flag in own for kind in ("flood", "bcast_flood"))
+            vlan.flood = any(flag.get(kind, True) for flag in own for kind in _FLOODS)
     for row in rows_of(path / "bridge-fdb.json"):
         number, port_name = whole_number(as_text(row.get("vlan"))), as_text(row.get("ifname"))
         if number is not None and port_name in switch.ports and row.get("state") == "static":

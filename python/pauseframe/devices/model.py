@@ -210,6 +210,8 @@ class Vlan:
     """Priority of the plan's lane, if a description states it."""
     loaded: str = ""
     """The file for `swssconfig` that sets learning or flooding; empty if CONFIG_DB does."""
+    unset: list[str] = field(default_factory=list)
+    """Members whose learning that file does not set, if it sets that of others."""
     interface: bool = False
     """True if the VLAN has an address, so that the switch routes its traffic."""
 

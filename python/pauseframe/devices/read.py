@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pauseframe.devices import eos, linux, minigraph, netbox, nvue, sonic, wiring
+from pauseframe.devices import eos, linux, minigraph, netbox, nvue, sonic, swssconfig, wiring
 from pauseframe.devices.files import DeviceFileError, parse_json, read_text, shown
-from pauseframe.devices.model import Fabric, FdbRow, LookupRow, Switch
+from pauseframe.devices.model import Fabric, LookupRow, Switch
 from pauseframe.devices.sonic_db import ConfigDb, documents, looks_like_config_db
 from pauseframe.devices.sonic_schema import TABLES
 from pauseframe.files.kinds import kind_of
@@ -52,8 +52,7 @@ class Reading:
     _unread: list[Path] = field(default_factory=list)
     """Files in the folders of devices that no reader knows."""
     _lookups: list[tuple[Path, list[LookupRow]]] = field(default_factory=list)
-    _fdbs: list[tuple[str, list[FdbRow]]] = field(default_factory=list)
-    _loaded: list[tuple[str, sonic.Loaded]] = field(default_factory=list)
+    _loaded: list[tuple[str, swssconfig.Loaded]] = field(default_factory=list)
     _minigraphs: list[minigraph.Minigraph] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)
     """For each file or folder name, the name that the device gives itself."""
@@ -209,10 +208,12 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
         reading.fabric.roles |= wiring.roles_of(found)
     elif (cables := netbox.of_json(value, str(path))) is not None:
         reading._wires += cables
-    elif (rows := sonic.static_fdb(value)) is not None:
-        reading._fdbs.append((name, rows))
-    elif (loaded := sonic.switch_settings(value, str(path))) is not None:
+    elif (loaded := swssconfig.read(value, str(path))) is not None:
         reading._loaded.append((name, loaded))
+        reading.malformed += [(str(path), fault) for fault in loaded.faults]
+        if loaded.others:
+            listed = ", ".join(map(shown, sorted(loaded.others)))
+            reading.fabric.notes.append(f"{shown(path)}: no rule reads {listed}")
     elif looks_like_config_db(value):
         for document in documents(value, str(path)):
             if not _joined(document, path, reading):
@@ -325,16 +326,18 @@ def _put_together(reading: Reading) -> None:
             lone = sonic.switch_of(ConfigDb(str(path)), sonic.name_of_file(path))
             lone.lookup, lone.lookup_source, lone.whole = rows, str(path), False
             fabric.switches[lone.name] = lone
-    for name, fdb in reading._fdbs:
+    learns: dict[str, dict[str, bool]] = defaultdict(dict)
+    for name, loaded in reading._loaded:
         owner = fabric.switches.get(reading._names.get(name, name))
         if owner is None:
-            fabric.notes.append(f"static FDB rows of {shown(name)}: no CONFIG_DB of it: left out")
-        else:
-            owner.loaded_fdb = fdb
-            owner.fdb = list(dict.fromkeys([*owner.fdb, *fdb]))
-    for name, loaded in reading._loaded:
-        if (owner := fabric.switches.get(reading._names.get(name, name))) is not None:
-            loaded.apply(owner)
+            what = "static FDB rows" if loaded.fdb is not None else "learning and flooding"
+            fabric.notes.append(f"{what} of {shown(name)}: no CONFIG_DB of it: left out")
+            continue
+        learns[owner.name] |= loaded.learns
+        replace(loaded, learns=learns[owner.name]).apply(owner)
+        if loaded.fdb is not None:
+            owner.loaded_fdb = list(dict.fromkeys([*owner.loaded_fdb, *loaded.fdb]))
+            owner.fdb = list(dict.fromkeys([*owner.fdb, *loaded.fdb]))
     names = reading._names
     wiring.connect(
         fabric,

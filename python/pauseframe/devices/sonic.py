@@ -6,12 +6,12 @@ Values that the schema forbids are skipped; `pauseframe.lint` reports them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pauseframe.devices import bgp
 from pauseframe.devices.bundles import Channel, Hashing, Mclag, MuxCable, seed_of_role
-from pauseframe.devices.files import Json, as_list, as_rows, as_text, number_in, whole_number
+from pauseframe.devices.files import number_in, whole_number
 from pauseframe.devices.model import (
     QOS_MAPS,
     BufferProfile,
@@ -28,9 +28,10 @@ from pauseframe.devices.model import (
     Watchdog,
     Wred,
 )
+from pauseframe.devices.swssconfig import vlan_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pauseframe.devices.sonic_db import ConfigDb, Row
@@ -248,112 +249,49 @@ def _read_pairs(db: ConfigDb, switch: Switch) -> None:
 
 def _read_vlans(db: ConfigDb, switch: Switch) -> None:
     for key, row in db.rows("VLAN").items():
-        number = _vlan_number(key)
+        number = vlan_number(key)
         if number is None:
             continue
         vlan = switch.vlans[number] = Vlan(number)
-        floods = [row[name] for name in FLOODS if name in row]
         vlan.learning = None if "mac_learning" not in row else row["mac_learning"] == "enabled"
-        vlan.flood = None if not floods else "enabled" in floods
+        vlan.flood = _floods(row)
         lane = _LANE.search(row.get("description", ""))
         vlan.priority = int(lane[1]) if lane else None
     for key, row in db.rows("VLAN_MEMBER").items():
         name, _, port = key.partition("|")
-        number = _vlan_number(name)
+        number = vlan_number(name)
         if number is not None and port:
             mode = row.get("tagging_mode", "tagged")
             channel = switch.channels.get(port)
             for member in (port, *(channel.members if channel else ())):
                 switch.vlans.setdefault(number, Vlan(number)).members[member] = mode
     for key in db.rows("VLAN_INTERFACE"):
-        number = _vlan_number(key.partition("|")[0])
+        number = vlan_number(key.partition("|")[0])
         if number in switch.vlans:
             switch.vlans[number].interface = True
     for key, row in db.rows("STP_VLAN").items():
-        number = _vlan_number(key)
+        number = vlan_number(key)
         if number in switch.vlans:
             switch.vlans[number].stp = row.get("enabled") == "true"
     _read_fdb(db, switch)
 
 
+def _floods(row: Row) -> bool | None:
+    """Whether a VLAN floods frames of any kind; each kind is on by default. None if no field says."""
+    if not any(name in row for name in FLOODS):
+        return None
+    return any(row.get(name, "enabled") == "enabled" for name in FLOODS)
+
+
 def _read_fdb(db: ConfigDb, switch: Switch) -> None:
     for key, row in db.rows("FDB").items():
         name, _, mac = key.partition("|")
-        number = _vlan_number(name)
+        number = vlan_number(name)
         if number is not None and row.get("port") and row.get("type") != "dynamic":
             switch.fdb.append(FdbRow(number, mac.lower(), row["port"]))
 
 
 FLOODS = ("unknown_unicast_flood", "unknown_multicast_flood", "broadcast_flood")
-
-
-def _vlan_number(name: str) -> int | None:
-    return whole_number(name.removeprefix("Vlan")) if name.startswith("Vlan") else None
-
-
-def static_fdb(value: Json) -> list[FdbRow] | None:
-    """Static rows of a `swssconfig` file (FDB_TABLE:Vlan100:00-11-22-33-44-55); None for any other file."""
-    rows, seen = [], False
-    for item in as_list(value):
-        for key, fields in as_rows(item).items():
-            table, _, rest = key.partition(":")
-            if table != "FDB_TABLE":
-                continue
-            seen = True
-            name, _, mac = rest.partition(":")
-            number, port = _vlan_number(name), as_text(as_rows(fields).get("port"))
-            if number is not None and port and as_rows(fields).get("type") != "dynamic":  # a dynamic row ages out
-                rows.append(FdbRow(number, mac.replace("-", ":").lower(), port))
-    return rows if seen else None
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """Learning of ports, and forwarding of frames without a row, as a `swssconfig` file sets them."""
-
-    source: str
-    learns: Mapping[str, bool]
-    """Whether a port learns addresses."""
-    floods: bool | None
-    """True if frames without a row are forwarded; None if the file does not say."""
-    seed: int | None = None
-    offset: int | None = None
-    """Seed and offset of the ECMP hash."""
-
-    def apply(self, switch: Switch) -> None:
-        """Sets learning and flooding of the VLANs for which CONFIG_DB sets neither."""
-        for vlan in switch.vlans.values():
-            known = [self.learns.get(port) for port in set(vlan.members) & set(switch.ports)]
-            if vlan.learning is None and (True in known or None not in known):
-                vlan.learning, vlan.loaded = True in known, self.source
-            if vlan.flood is None and self.floods is not None:
-                vlan.flood, vlan.loaded = self.floods, self.source
-        if self.seed is not None:
-            switch.hashing = replace(switch.hashing, known=True, seed=self.seed)
-        if self.offset is not None:
-            switch.hashing = replace(switch.hashing, known=True, offset=self.offset)
-
-
-MISSES = ("fdb_unicast_miss_packet_action", "fdb_multicast_miss_packet_action", "fdb_broadcast_miss_packet_action")
-
-
-def switch_settings(value: Json, source: str) -> Loaded | None:
-    """The learning, flooding and hash settings of a `swssconfig` file; None for any other file."""
-    learns: dict[str, bool] = {}
-    floods: bool | None = None
-    seed: int | None = None
-    offset: int | None = None
-    for item in as_list(value):
-        for key, fields in as_rows(item).items():
-            row = as_rows(fields)
-            if key == "SWITCH_TABLE:switch":
-                if any(name in row for name in MISSES):
-                    floods = any(as_text(row.get(name)) != "drop" for name in MISSES)
-                seed, offset = (whole_number(as_text(row.get(f"ecmp_hash_{name}"))) for name in ("seed", "offset"))
-            elif key.startswith("PORT_TABLE:") and "learn_mode" in row:
-                learns[key.removeprefix("PORT_TABLE:")] = as_text(row["learn_mode"]) not in {"disable", "drop"}
-    says = learns or floods is not None or seed is not None or offset is not None
-    return Loaded(source, learns, floods, seed, offset) if says else None
 
 
 def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:

@@ -6,13 +6,14 @@ can be mistaken for anything else.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.model import End, Fabric, Switch
+from pauseframe.devices.model import End, Fabric, FdbRow, Switch
 from pauseframe.fabric.topology import topology_of
 from pauseframe.files.atomic import write_text
 from pauseframe.lint.subject import group_of
@@ -62,7 +63,7 @@ class Forwarding:
         rows: dict[int, list[tuple[str, str, str]]] = defaultdict(list)
         homes: dict[str, End] = {}
         for switch in fabric.switches.values():
-            for row in switch.fdb:
+            for row in _last_rows(switch):
                 port = _link_of(switch, row.port)
                 rows[row.vlan].append((switch.name, row.mac, port))
                 end = End(switch.name, port)
@@ -70,7 +71,7 @@ class Forwarding:
                     homes.setdefault(row.mac, end)
         behind: dict[End, set[str]] = defaultdict(set)
         for switch in fabric.switches.values():
-            for row in switch.fdb:
+            for row in _last_rows(switch):
                 behind[End(switch.name, _link_of(switch, row.port))].add(row.mac)
         named = {peers[e].device for e, macs in behind.items() if e in peers and len(macs) > 1}
         outside = sorted(named - fabric.switches.keys() - fabric.hosts.keys())
@@ -134,8 +135,21 @@ class Forwarding:
         with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
             parts = [*of_lane, "", *dict.fromkeys(lines), "", *(of_sender if len(of_sender) > 1 else []), ""]
             file = write_text(Path(folder) / "tables.csv", "\n".join(parts))
-            routes = _core.read_routes(str(file), topology)
+            try:
+                routes = _core.read_routes(str(file), topology)
+            except _core.FabricError as error:
+                raise _core.FabricError(self._in_own_words(str(error))) from None
             return Checked(routes.check(), dangling, real)
+
+    def _in_own_words(self, message: str) -> str:
+        """A message of the core about the rows, with the names of the files and without places in the table."""
+
+        def own(found: re.Match[str]) -> str:
+            node, port = found[1], found[2]
+            return ":".join(self.name(f"{node}{port}")) if port else self.who(node)
+
+        message = re.sub(r"^.*tables\.csv(, line [0-9]+)?: | in line [0-9]+", "", message)
+        return re.sub(r'"?\b([sh][0-9]+)(:p[0-9]+)?\b"?', own, message)
 
     def name(self, port: str) -> tuple[str, str]:
         """(device, port) of a core's port, given by table name ("s3:p3") or by number ("s3:2")."""
@@ -218,6 +232,11 @@ def coupled(switches: Iterable[Switch], lossless: Sequence[int]) -> dict[int, in
                     lane = {p: lane[first] if q == joined else q for p, q in lane.items()}
     numbers = {found: i for i, found in enumerate(sorted(set(lane.values())))}
     return {priority: numbers[found] for priority, found in lane.items()}
+
+
+def _last_rows(switch: Switch) -> Iterable[FdbRow]:
+    """One row for each VLAN and address: of several the last, as a switch has it."""
+    return {(row.vlan, row.mac): row for row in switch.fdb}.values()
 
 
 def _link_of(switch: Switch, port: str) -> str:

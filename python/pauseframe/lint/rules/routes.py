@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import End, Fabric, Place, Switch
+from pauseframe.devices.model import End, Fabric, Place, Switch, Vlan
 from pauseframe.devices.sonic import FLOODS
 from pauseframe.lint.circle import circle
 from pauseframe.lint.finding import BRIDGES, SWITCHES, Finding, PatchOperation, Severity, rule
@@ -337,13 +337,15 @@ def _not_members(fabric: Fabric) -> Iterator[Finding]:
     devices=BRIDGES,
 )
 def check_static_rows(reading: Reading) -> Iterator[Finding]:
-    """The file for `swssconfig` and the table FDB of the same switch have different rows.
+    """The file for `swssconfig` and the table FDB of a switch have different rows, or one has two for an address.
 
-    The image and the last loaded file determine which of the two is in force; a restart can change that.
+    The image and the last loaded file determine which of the two is in force; a restart can change that. Of two rows of
+    one file the last one counts.
 
     No incident is known.
     """
     for switch in reading.fabric.switches.values():
+        yield from _two_rows(switch)
         database = reading.databases.get(switch.name)
         if not switch.loaded_fdb or database is None or not database.rows("FDB"):
             continue
@@ -358,6 +360,20 @@ def check_static_rows(reading: Reading) -> Iterator[Finding]:
                     f"{has[0]} in the table FDB, {has[1]} in the file for swssconfig",
                     "the rows of one plan in both, or one of the files only",
                 )
+
+
+def _two_rows(switch: Switch) -> Iterator[Finding]:
+    """Addresses with rows to two ports in one file."""
+    ports: dict[tuple[int, str], list[str]] = {}
+    for row in switch.loaded_fdb or switch.fdb:
+        ports.setdefault((row.vlan, row.mac), []).append(row.port)
+    for (vlan, mac), found in ports.items():
+        if len(set(found)) > 1:
+            yield Finding(
+                Place(switch.name, "FDB", f"Vlan{vlan}|{mac}", "port"),
+                f"rows to {' and to '.join(map(shown, found))}: the last one counts",
+                "the row of the plan alone",
+            )
 
 
 def _example(forwarding: Forwarding, item: Any, vlan_of: dict[int, int]) -> str:
@@ -396,7 +412,7 @@ def _first_place(forwarding: Forwarding, examples: list[Any], otherwise: Place) 
 
 @rule("PF062", "floods-in-a-plan", "https://github.com/sonic-net/SONiC/pull/2468", "bridge(8)", devices=BRIDGES)
 def check_flooding(reading: Reading) -> Iterator[Finding]:
-    """A VLAN with static rows learns, floods, or has spanning tree on.
+    """A VLAN with static rows learns, floods, or has spanning tree on; or nothing turns one of these off.
 
     A flooded frame uses every link, including those that the proof of deadlock freedom excludes; a learned row replaces
     a planned one; spanning tree blocks links of the plan. `no-flooding.json` of `pauseframe deploy` turns both off.
@@ -429,10 +445,29 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
                         source="" if set_here else vlan.loaded,
                         patch=tuple(PatchOperation("VLAN", name, f, "disabled") for f in fields if set_here),
                     )
-            if vlan.learning is None and vlan.flood is None:
-                yield Finding(
-                    Place(switch.name, "VLAN", name, "mac_learning"),
-                    "a VLAN has static rows, and nothing turns learning and flooding off",
-                    '"mac_learning": "disabled", "unknown_unicast_flood": "disabled" and so on',
-                    severity=Severity.warning,
-                )
+            yield from _left_on(switch, vlan)
+
+
+def _left_on(switch: Switch, vlan: Vlan) -> Iterator[Finding]:
+    """Learning and flooding that nothing turns off: both are on by default. Without the other half, a file may lack."""
+    name = f"Vlan{vlan.id}"
+    if vlan.learning is None and vlan.flood is None and not vlan.unset:
+        yield Finding(
+            Place(switch.name, "VLAN", name, "mac_learning"),
+            "a VLAN has static rows, and nothing turns learning and flooding off",
+            '"mac_learning": "disabled", "unknown_unicast_flood": "disabled" and so on',
+            severity=Severity.warning,
+        )
+        return
+    ports = f" at {shown(', '.join(vlan.unset))}" if vlan.unset else ""
+    for value, field, what in (
+        (vlan.learning, "mac_learning", f"learning{ports}"),
+        (vlan.flood, FLOODS[0], "flooding"),
+    ):
+        if value is None:
+            yield Finding(
+                Place(switch.name, "VLAN", name, field),
+                f"a VLAN has static rows, and nothing turns {what} off",
+                "no-flooding.json as `pauseframe deploy` writes it" if vlan.loaded else f'"{field}": "disabled"',
+                source=vlan.loaded,
+            )
