@@ -170,6 +170,8 @@ def _link(host: Host, words: list[str]) -> None:
         vlan.egress |= {one: other for one, other in numbers if one is not None and other is not None}
     elif words[0] == "set" and device and (mtu := whole_number(_after(words, "mtu"))) is not None:
         host.nics.setdefault(device, Nic(device)).mtu = mtu
+    if words[0] == "set" and device in host.nics and {"up", "down"} & {*words}:
+        host.nics[device].up = "up" in words
 
 
 def _add_bond(host: Host, name: str, words: list[str]) -> None:

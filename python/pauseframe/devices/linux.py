@@ -189,6 +189,8 @@ def _merge(first: Host, forms: list[Host]) -> None:
             known = first.nics.get(nic.name)
             if known is not None and known.pfc is None:
                 known.pfc = nic.pfc
+            if known is not None and known.up is None:
+                known.up = nic.up
             if known is not None and known.trust is None:
                 known.trust, known.dscp_to_priority = nic.trust, nic.dscp_to_priority
             if known is not None:
@@ -231,6 +233,9 @@ def _add_link(host: Host, path: Path, row: dict[str, Json]) -> None:
     elif kind is None and row.get("link_type") in {"ether", None}:
         nic = host.nics.setdefault(name, Nic(name))
         nic.mac, nic.mtu = as_text(row.get("address")).lower(), whole_number(as_text(row.get("mtu")))
+        flags = {as_text(flag) for flag in as_list(row.get("flags"))}
+        nic.up = "UP" in flags if flags else None
+        nic.carrier = True if "LOWER_UP" in flags else False if "NO-CARRIER" in flags else None
         nic.pfc = _pfc(path, row)
         nic.dscp_to_priority = _dscp(path, name)
         nic.trust = "dscp" if nic.dscp_to_priority else "pcp" if nic.pfc is not None else None

@@ -379,6 +379,10 @@ class Nic:
     mac: str = ""
     speed: int | None = None
     mtu: int | None = None
+    up: bool | None = None
+    """Whether a file sets the interface up or down."""
+    carrier: bool | None = None
+    """Whether it had a link when the files were collected."""
     pfc: frozenset[int] | None = None
     trust: str | None = None
     dscp_to_priority: dict[int, int] = field(default_factory=dict)
@@ -418,6 +422,11 @@ class Host:
     def vlans(self) -> list[HostVlan]:
         """The VLAN interfaces of all NICs."""
         return [vlan for nic in self.nics.values() for vlan in nic.vlans.values()]
+
+    def logical(self, port: str) -> Nic | None:
+        """The interface that sends through a port: the bond that has it, or the interface of the port."""
+        master = next((bond.name for bond in self.bonds.values() if port in bond.members), port)
+        return self.nics.get(master)
 
     @property
     def congestion_controls(self) -> set[str]:

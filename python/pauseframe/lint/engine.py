@@ -30,6 +30,7 @@ _MODULES = (
     "marking",
     "watchdog",
     "ends",
+    "vlans",
     "wiring",
     "routes",
     "addresses",

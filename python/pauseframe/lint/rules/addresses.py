@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pauseframe.devices.bgp import Address, Interface
-    from pauseframe.devices.model import Fabric, Host, HostRoute, Nic, Switch
+    from pauseframe.devices.model import Fabric, Host, HostRoute, Switch
     from pauseframe.devices.read import Reading
 
     Owners = dict[Address, tuple[str, str]]
@@ -213,8 +213,7 @@ def _of_host(host: Host) -> Iterator[tuple[str, Interface]]:
 
 def _at_port(host: Host, port: str) -> Iterator[tuple[str, int | None, list[str]]]:
     """(interface, VLAN or None for untagged frames, its addresses) of a wired port, or of the bond that has it."""
-    master = next((bond.name for bond in host.bonds.values() if port in bond.members), port)
-    nic: Nic | None = host.nics.get(master)
+    nic = host.logical(port)
     if nic is not None:
         yield nic.name, None, nic.addresses
         for vlan in nic.vlans.values():

@@ -32,7 +32,7 @@ _LIKELY = 10
 """Largest ratio of two lengths of one cable that are both plausible."""
 
 
-def _both(reading: Reading) -> Iterator[tuple[Link, Switch, Port, Switch, Port]]:
+def switch_links(reading: Reading) -> Iterator[tuple[Link, Switch, Port, Switch, Port]]:
     """Links between two switches that both have device files."""
     fabric = reading.fabric
     for link in fabric.links:
@@ -53,7 +53,7 @@ def check_speeds(reading: Reading) -> Iterator[Finding]:
 
     No incident is known.
     """
-    for link, _, a, _, b in _both(reading):
+    for link, _, a, _, b in switch_links(reading):
         if a.speed and b.speed and a.speed != b.speed:
             place, other = _places(link, "PORT", "speed")
             patch = _usual_speed(reading, link, a.speed, b.speed)
@@ -75,7 +75,7 @@ def check_speeds(reading: Reading) -> Iterator[Finding]:
                     severity=Severity.warning,
                     patch=(PatchOperation("PORT", end.port, "speed", str(known)),),
                 )
-    for link, nic, port, end in _nics(reading):
+    for link, nic, port, end in host_links(reading):
         if nic.speed and port.speed and nic.speed != port.speed:
             yield Finding(
                 Place(end.device, "link", end.port),
@@ -92,7 +92,7 @@ def _usual_speed(reading: Reading, link: Link, here: int, there: int) -> tuple[P
         lanes = {port: row.get("lanes", "").count(",") for port, row in rows.items()}
         alike = [
             port.speed
-            for _, switch, a, other, b in _both(reading)
+            for _, switch, a, other, b in switch_links(reading)
             for port, owner in ((a, switch), (b, other))
             if owner.name == end.device and port.name != end.port and lanes.get(port.name) == lanes.get(end.port)
         ]
@@ -101,7 +101,7 @@ def _usual_speed(reading: Reading, link: Link, here: int, there: int) -> tuple[P
     return tuple(PatchOperation("PORT", end.port, "speed", str(v), end.device) for end, _, v in fits * (len(fits) == 1))
 
 
-def _nics(reading: Reading) -> Iterator[tuple[Link, Nic, Port, End]]:
+def host_links(reading: Reading) -> Iterator[tuple[Link, Nic, Port, End]]:
     """Links of hosts: (link, NIC of the host, port of the switch, the host's end)."""
     for link in reading.fabric.links:
         for end, far in link.ends():
@@ -125,7 +125,7 @@ def check_mtus(reading: Reading) -> Iterator[Finding]:
 
     No incident is known.
     """
-    for link, one, a, two, b in _both(reading):
+    for link, one, a, two, b in switch_links(reading):
         has = "PORT" in one.tables and "PORT" in two.tables
         mtus = [a.mtu or DEFAULT_MTU, b.mtu or DEFAULT_MTU]
         if has and (a.mtu or b.mtu) and mtus[0] != mtus[1]:
@@ -138,7 +138,7 @@ def check_mtus(reading: Reading) -> Iterator[Finding]:
                 other,
                 patch=(PatchOperation("PORT", low.port, "mtu", str(max(mtus)), low.device),),
             )
-    for link, nic, port, end in _nics(reading):
+    for link, nic, port, end in host_links(reading):
         if nic.mtu and nic.mtu > (port.mtu or DEFAULT_MTU):
             yield Finding(
                 Place(end.device, "link", end.port, "mtu"),
@@ -152,7 +152,7 @@ def check_mtus(reading: Reading) -> Iterator[Finding]:
 def _patterns(reading: Reading) -> Iterator[Finding]:
     """Switches whose pattern of lossless traffic is smaller than the lossless packets of a host."""
     largest: dict[str, tuple[int, End]] = {}
-    for link, nic, _, end in _nics(reading):
+    for link, nic, _, end in host_links(reading):
         routes = reading.fabric.hosts[end.device].routes
         lossless = {v.interface for v in nic.vlans.values() if nic.pfc and nic.pfc & {*v.egress.values()}}
         mtu = nic.mtu or 0
@@ -184,7 +184,7 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
     No incident is known.
     """
     usual = _usually_paused(reading)
-    for link, one, a, two, b in _both(reading):
+    for link, one, a, two, b in switch_links(reading):
         known = "PORT_QOS_MAP" in one.tables and "PORT_QOS_MAP" in two.tables
         if known and a.lossless != b.lossless and a.up and b.up:
             place, other = _places(link, "PORT_QOS_MAP", "pfc_enable")
@@ -199,7 +199,7 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
                 patch=_paused_alike(link, (a, b), usual),
             )
     yield from _asymmetric(reading)
-    for link, nic, port, end in _nics(reading):
+    for link, nic, port, end in host_links(reading):
         if nic.pfc is not None and nic.pfc != port.lossless:
             here, there = (",".join(map(str, sorted(p))) or "none" for p in (nic.pfc, port.lossless))
             yield Finding(
@@ -212,7 +212,7 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
 
 def _asymmetric(reading: Reading) -> Iterator[Finding]:
     """A port with asymmetric PFC obeys pauses of all priorities, which no watchdog guards (SONiC: pfc_asym)."""
-    for link, _, a, _, b in _both(reading):
+    for link, _, a, _, b in switch_links(reading):
         on = [reading.rows(end.device, "PORT").get(end.port, {}).get("pfc_asym") == "on" for end in (link.a, link.b)]
         if on[0] != on[1]:
             end, far, port = (link.a, link.b, a) if on[0] else (link.b, link.a, b)
@@ -285,7 +285,7 @@ def check_maps(reading: Reading) -> Iterator[Finding]:
 
 def _other_trust(reading: Reading) -> Iterator[Finding]:
     """Links with lossless traffic by DSCP at one end, and by 802.1p alone at the other."""
-    for link, one, a, two, b in _both(reading):
+    for link, one, a, two, b in switch_links(reading):
         tagged = any(vlan.members.get(p.name) == "tagged" for s, p in ((one, a), (two, b)) for vlan in s.vlans.values())
         for (end, switch, port), (far, other, there) in (
             ((link.a, one, a), (link.b, two, b)),
@@ -332,7 +332,7 @@ def _looked_up(reading: Reading) -> Iterator[_Looked]:
             known[own] = lossless_code_points(switch, port, kind)
         return known[own]
 
-    for link, one, a, two, b in _both(reading):
+    for link, one, a, two, b in switch_links(reading):
         if not a.lossless or a.lossless != b.lossless:
             continue
         for kind in ("dscp_to_tc", "dot1p_to_tc"):
@@ -360,7 +360,7 @@ def check_cables(reading: Reading) -> Iterator[Finding]:
 
     No incident is known.
     """
-    for link, one, a, two, b in _both(reading):
+    for link, one, a, two, b in switch_links(reading):
         has = "CABLE_LENGTH" in one.tables and "CABLE_LENGTH" in two.tables
         if has and (a.cable is None) != (b.cable is None):
             lacking, known = (link.a, b.cable) if a.cable is None else (link.b, a.cable)
@@ -403,7 +403,7 @@ def check_fec(reading: Reading) -> Iterator[Finding]:
 
     No incident is known.
     """
-    for link, one, a, two, b in _both(reading):
+    for link, one, a, two, b in switch_links(reading):
         for field in ("fec", "autoneg", "link_training"):
             here, there = getattr(a, field), getattr(b, field)
             if here == there or "auto" in {here, there} or not {"PORT"} <= one.tables & two.tables:
@@ -423,69 +423,6 @@ def check_fec(reading: Reading) -> Iterator[Finding]:
                 )
 
 
-@rule("PF058", "tagging-differs", "IEEE 802.1Q §6.9, §8.8.2", severity=Severity.error, devices=EVERY)
-def check_tagging(reading: Reading) -> Iterator[Finding]:
-    """A VLAN is tagged at one end of a link between switches and untagged at the other, or untagged in two VLANs.
-
-    An untagged frame has no 802.1p priority and enters the VLAN that is untagged at the other end: another VLAN, or
-    none. If 802.1p selects the lossless priorities, the frame is lossy from there on. The same holds for a host: one
-    with an address at the interface itself sends untagged frames, which a port drops that is tagged in all its VLANs,
-    and a port that is no member and has no address.
-
-    No incident is known.
-    """
-    for link, one, _, two, _ in _both(reading):
-        if one.kind != two.kind or not {"VLAN_MEMBER"} <= one.tables & two.tables:
-            continue
-        modes = [
-            {vlan.id: vlan.members[end.port] for vlan in switch.vlans.values() if end.port in vlan.members}
-            for switch, end in ((one, link.a), (two, link.b))
-        ]
-        for vlan in sorted(set(modes[0]) & set(modes[1])):
-            if (modes[0][vlan] == "tagged") != (modes[1][vlan] == "tagged"):
-                message = f"{modes[0][vlan]} here, {modes[1][vlan]} at {shown(str(link.b))}"
-                odd = link.a if modes[0][vlan] != "tagged" else link.b
-                yield _tagging(link, (vlan, vlan), message, _member(odd, vlan, "tagged"))
-        native = [{vlan for vlan, mode in of_end.items() if mode != "tagged"} for of_end in modes]
-        only = [sorted(native[n] - set(modes[1 - n])) for n in (0, 1)]
-        if only[0] and only[1]:
-            message = f"untagged frames are in Vlan{only[0][0]} here, in Vlan{only[1][0]} at {shown(str(link.b))}"
-            yield _tagging(link, (only[0][0], only[1][0]), message)
-    yield from _host_untagged(reading)
-
-
-def _host_untagged(reading: Reading) -> Iterator[Finding]:
-    """Hosts that send untagged frames to a port without an untagged VLAN or address."""
-    for link, nic, port, end in _nics(reading):
-        far = link.b if link.a == end else link.a
-        switch = reading.fabric.switches[far.device]
-        routed = any(key.partition("|")[0] == port.name for key in reading.rows(far.device, "INTERFACE"))
-        others = [mode for vlan in switch.vlans.values() for mode in vlan.members.values()]
-        known = switch.kind == "sonic" and "untagged" in others and switch.channel_of(port.name) is None
-        if not nic.addresses or not known or routed:
-            continue
-        modes = {vlan.id: vlan.members[port.name] for vlan in switch.vlans.values() if port.name in vlan.members}
-        if "untagged" in modes.values():
-            continue
-        vlan = min(modes, default=min(v.id for v in switch.vlans.values() if "untagged" in v.members.values()))
-        yield Finding(
-            Place(far.device, "VLAN_MEMBER", f"Vlan{vlan}|{port.name}", "tagging_mode" if modes else ""),
-            f"{shown(str(end))} has addresses without a VLAN, this port is {'tagged in all' if modes else 'in none'}: "
-            "its frames are dropped",
-            '"untagged"',
-            Place(end.device, "address", end.port),
-            patch=_member(far, vlan, "untagged") if len(modes) == 1 else (),
-        )
-
-
-def _tagging(link: Link, vlans: tuple[int, int], message: str, patch: tuple[PatchOperation, ...] = ()) -> Finding:
-    here, there = (
-        Place(end.device, "VLAN_MEMBER", f"Vlan{vlan}|{end.port}", "tagging_mode")
-        for end, vlan in zip((link.a, link.b), vlans, strict=True)
-    )
-    return Finding(here, message, "tagged at both ends", there, patch=patch)
-
-
 @rule(
     "PF059",
     "down-at-one-end",
@@ -496,11 +433,14 @@ def _tagging(link: Link, vlans: tuple[int, int], message: str, patch: tuple[Patc
 def check_state(reading: Reading) -> Iterator[Finding]:
     """A port is shut down at one end of a link only: the link is down, although plans use it.
 
-    A port of SONiC without `admin_status` is down as well (its default), if other ports of the switch have one.
+    A port of SONiC without `admin_status` is down as well (its default), if other ports of the switch have one. The
+    same holds for hosts: a port or port channel is down that leads to an interface in use, or the interface is down, or
+    had no carrier when its files were collected.
 
     No incident is known.
     """
-    for link, one, a, two, b in _both(reading):
+    yield from _host_states(reading)
+    for link, one, a, two, b in switch_links(reading):
         if a.up != b.up and "PORT" in one.tables and "PORT" in two.tables:
             low, high = (link.a, link.b) if not a.up else (link.b, link.a)
             yield Finding(
@@ -522,56 +462,28 @@ def check_state(reading: Reading) -> Iterator[Finding]:
                 yield Finding(place, message, '"up"', patch=patch)
 
 
-@rule("PF057", "vlan-at-one-end", "IEEE 802.1Q §8.6.2 (ingress filtering)", severity=Severity.warning, devices=EVERY)
-def check_vlans(reading: Reading) -> Iterator[Finding]:
-    """A VLAN is configured at one end only of a link between switches, or at a host and not at the port of its switch.
-
-    The other end drops frames of that VLAN at its ingress.
-
-    No incident is known.
-    """
-    yield from _host_vlans(reading)
-    for link in reading.fabric.links:
-        for end, far in link.ends():
-            one, two = reading.fabric.switches.get(end.device), reading.fabric.switches.get(far.device)
-            if one is None or two is None or "VLAN_MEMBER" not in one.tables or not two.whole:
-                continue
-            if one.kind != two.kind:
-                continue
-            for vlan in one.vlans.values():
-                there = two.vlans.get(vlan.id)
-                mode = vlan.members.get(end.port)
-                if mode is not None and (there is None or far.port not in there.members):
-                    if mode != "tagged" and any(
-                        other.members.get(far.port, "tagged") != "tagged" for other in two.vlans.values()
-                    ):
-                        continue  # rule PF058 reports VLANs that differ
-                    yield Finding(
-                        Place(one.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{end.port}"),
-                        f"{mode} here, {shown(str(far))} is no member of Vlan{vlan.id}",
-                        f"VLAN_MEMBER Vlan{vlan.id}|{shown(far.port)} there, or neither",
-                        Place(two.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{far.port}"),
-                        patch=_member(far, vlan.id, mode) if there is not None and mode == "tagged" else (),
-                    )
-
-
-def _host_vlans(reading: Reading) -> Iterator[Finding]:
-    """VLANs of hosts of which the port of the switch is no member."""
-    for link, nic, port, end in _nics(reading):
+def _host_states(reading: Reading) -> Iterator[Finding]:
+    """Links of hosts that are shut down at one end only."""
+    for link, nic, port, end in host_links(reading):
         far = link.b if link.a == end else link.a
-        switch = reading.fabric.switches[far.device]
-        known = switch.whole and any(vlan.members for vlan in switch.vlans.values())
-        for vlan in nic.vlans.values() if known and switch.channel_of(port.name) is None else ():
-            there = switch.vlans.get(vlan.id)
-            if there is None or port.name not in there.members:
-                yield Finding(
-                    Place(end.device, "vlan", vlan.interface, "id"),
-                    f"VLAN {vlan.id} here, {shown(str(far))} is no member of it",
-                    f"a VLAN of {shown(str(far))}",
-                    Place(far.device, "VLAN_MEMBER", f"Vlan{vlan.id}|{far.port}"),
-                    patch=_member(far, vlan.id, "tagged") if there is not None else (),
-                )
-
-
-def _member(end: End, vlan: int, mode: str) -> tuple[PatchOperation, ...]:
-    return (PatchOperation("VLAN_MEMBER", f"Vlan{vlan}|{end.port}", "tagging_mode", mode, end.device),)
+        host, switch = reading.fabric.hosts[end.device], reading.fabric.switches[far.device]
+        channel = switch.channel_of(far.port)
+        logical = host.logical(end.port) or nic
+        used = nic.up or (nic.up is None and bool(nic.mtu or nic.pfc or logical.addresses or logical.vlans))
+        off = far.port if not port.up else channel.name if channel is not None and not channel.up else ""
+        table = "PORT" if not port.up else "PORTCHANNEL"
+        if off and table in switch.tables and used:
+            yield Finding(
+                Place(far.device, table, off, "admin_status"),
+                f"down here, and {shown(str(end))} is in use",
+                '"up", or "down" at both ends',
+                Place(end.device, "link", end.port),
+                patch=(PatchOperation(table, off, "admin_status", "up"),),
+            )
+        elif not off and (nic.up is False or nic.carrier is False):
+            yield Finding(
+                Place(end.device, "link", end.port),
+                f"{'down' if nic.up is False else 'no carrier when it was collected'}, up at {shown(str(far))}",
+                "up at both ends, and a cable that is plugged in",
+                Place(far.device, "PORT", far.port, "admin_status"),
+            )

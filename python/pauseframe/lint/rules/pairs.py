@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pauseframe.devices import bgp
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Place
 from pauseframe.lint.finding import EVERY, VENDORS, Finding, PatchOperation, Severity, rule
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pauseframe.devices.bundles import Bond, Channel, Mclag
-    from pauseframe.devices.model import Fabric, Host, Switch
+    from pauseframe.devices.model import Fabric, Host, Switch, Vlan
     from pauseframe.devices.read import Reading
 
 _SILENT = {True: "3 s", False: "90 s"}
@@ -152,8 +153,9 @@ def check_mclag(reading: Reading) -> Iterator[Finding]:
     """Two switches that should act as one (MCLAG) do not agree.
 
     Their domain, addresses, peer link and channels must fit: a channel that is in the domain of one switch only splits
-    its traffic, and the other switch returns frames over the peer link. The peer link carries lossless traffic once a
-    member fails, so it must pause what the members pause.
+    its traffic, and the other switch returns frames over the peer link. The channels must be up and in the same VLANs
+    at both, and both must have an address in the subnet of such a VLAN: a host sends half of its frames to each.
+    The peer link carries lossless traffic once a member fails, so it must pause what the members pause.
 
     No incident is known.
     """
@@ -172,6 +174,7 @@ def check_mclag(reading: Reading) -> Iterator[Finding]:
         if peer is not None and peer.mclag is not None:
             yield from _domains(place, domain, peer, peer.mclag)
             yield from _interfaces(switch, peer)
+            yield from _unlike_peer(fabric, switch, peer)
             yield from _peer_link(fabric, switch, domain, peer)
         yield from _unpaused(switch, domain)
 
@@ -198,6 +201,62 @@ def _interfaces(switch: Switch, peer: Switch) -> Iterator[Finding]:
             Place(switch.name, "MCLAG_INTERFACE", f"{domain}|{name}"),
             patch=patch if name in peer.channels else (),
         )
+
+
+def _unlike_peer(fabric: Fabric, switch: Switch, peer: Switch) -> Iterator[Finding]:
+    """Channels of the domain that are down or in no VLAN at the peer, and its VLANs without a gateway.
+
+    Rules PF057 to PF059 compare with the host at the channel, if it has files.
+    """
+    shared = [c for c in switch.channels.values() if c.mclag and c.name in peer.channels]
+    of_hosts = {far for end, far in fabric.peers().items() if end.device in fabric.hosts and far.device == switch.name}
+    silent = [c for c in shared if not any(End(switch.name, port) in of_hosts for port in c.members)]
+    for channel in silent:
+        if channel.up and not peer.channels[channel.name].up:
+            yield Finding(
+                Place(peer.name, "PORTCHANNEL", channel.name, "admin_status"),
+                f"down here, up at {shown(switch.name)}",
+                '"up", or "down" at both switches',
+                Place(switch.name, "PORTCHANNEL", channel.name, "admin_status"),
+                patch=(PatchOperation("PORTCHANNEL", channel.name, "admin_status", "up"),),
+            )
+    for vlan in switch.vlans.values():
+        there = peer.vlans.get(vlan.id)
+        for channel in silent:
+            yield from _vlan_of_channel(switch, vlan, channel.name, peer, there)
+        if any(channel.name in vlan.members for channel in shared):
+            yield from _gateways(switch, peer, f"Vlan{vlan.id}")
+
+
+def _vlan_of_channel(switch: Switch, vlan: Vlan, name: str, peer: Switch, there: Vlan | None) -> Iterator[Finding]:
+    """A VLAN of a channel that the channel has not, or otherwise, at the peer."""
+    mode, other = vlan.members.get(name), there.members.get(name) if there is not None else None
+    if mode is None or mode == other or (other is not None and switch.name > peer.name):
+        return
+    key = f"Vlan{vlan.id}|{name}"
+    yield Finding(
+        Place(peer.name, "VLAN_MEMBER", key, "tagging_mode" if other else ""),
+        f"{f'{other} here' if other else 'no member here'}, {mode} at {shown(switch.name)}",
+        "the same at both switches",
+        Place(switch.name, "VLAN_MEMBER", key, "tagging_mode"),
+        patch=(PatchOperation("VLAN_MEMBER", key, "tagging_mode", mode),) if there is not None and not other else (),
+    )
+
+
+def _gateways(switch: Switch, peer: Switch, name: str) -> Iterator[Finding]:
+    """Subnets of a VLAN in which the peer has no address."""
+    pairs = [[(text, bgp.interface(text)) for text in one.addresses.get(name, ())] for one in (switch, peer)]
+    networks = {own.network for _, own in pairs[1] if own is not None}
+    for text, own in pairs[0]:
+        if own is not None and own.network not in networks and not own.ip.is_link_local:
+            yield Finding(
+                Place(peer.name, "VLAN_INTERFACE", f"{name}|{text}"),
+                f"no address in {own.network} here, {shown(switch.name)} has {text}: frames of hosts that arrive here "
+                "have no gateway",
+                "the same gateway at both switches",
+                Place(switch.name, "VLAN_INTERFACE", f"{name}|{text}"),
+                patch=(PatchOperation("VLAN_INTERFACE", f"{name}|{text}", "", ""),),
+            )
 
 
 def _members(switch: Switch, name: str) -> list[str]:

@@ -1,11 +1,12 @@
-"""Rule PF019: the shared headroom must suffice."""
+"""Rules PF019 and PF029: the shared headroom must suffice, and a limit must hold a packet."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.model import Place
+from pauseframe.devices.files import shown
+from pauseframe.devices.model import DEFAULT_MTU, End, Place
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import group_of
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 _RATIO = 2
 """Largest ratio of all headroom to the pool without a warning: SONiC's `over_subscribe_ratio` on NVIDIA switches."""
+_ZERO = "zero_profile"
+"""In the names of profiles for ports that hold nothing: sonic-swss, buffermgrdyn.cpp."""
+_SMALLEST = 64
+"""Bytes of the smallest frame of Ethernet."""
 _SHARED = "ingress_lossless_pool"
 """The pool of profiles that buffermgrd creates from pg_profile_lookup.ini."""
 
@@ -104,3 +109,38 @@ def _oversubscribed(switch: Switch, place: Place, pool: int, needs: list[int]) -
         f"at least {enough} ({allowed} times), {total} for all groups at once",
         patch=(PatchOperation(place.table, place.key, place.field, str(enough)),) if enough <= size else (),
     )
+
+
+@rule("PF029", "limit-below-packet", "SAI: sai_buffer_profile_attr_t (static threshold, reserved size)")
+def check_limits(reading: Reading) -> Iterator[Finding]:
+    """A buffer profile in use holds less than one packet: its groups or queues drop what arrives.
+
+    A group or queue holds its reserved `size` and at most `static_th` bytes of the pool. With 0 and 0 every packet is
+    dropped, with less than the MTU of the port every large one. Left out are ports that are down, SONiC's zero profiles
+    at ports without a known neighbour, and groups with headroom, which pause instead.
+
+    No incident is known.
+    """
+    peers = reading.fabric.peers()
+    for switch in reading.fabric.switches.values():
+        used: dict[str, tuple[int, str]] = {}
+        for port in switch.ports.values():
+            names = {*port.groups.values(), *(queue.profile for queue in port.queues.values())}
+            wired = End(switch.name, port.name) in peers
+            known = (name for name in names if name and (wired or _ZERO not in name))
+            for name in sorted(known) if port.up else ():
+                mtu = port.mtu or DEFAULT_MTU
+                if mtu > used.get(name, (0, ""))[0]:
+                    used[name] = mtu, port.name
+        for name, (mtu, port_name) in used.items():
+            profile = switch.profiles.get(name)
+            if profile is None or profile.static_th is None or profile.has_headroom or profile.trims:
+                continue
+            most = profile.size + profile.static_th
+            if most < mtu:
+                yield Finding(
+                    Place(switch.name, "BUFFER_PROFILE", name, "static_th"),
+                    f"holds at most {most} B, and {shown(port_name)} has packets of up to {mtu} B: "
+                    f"{'every packet' if most < _SMALLEST else 'each larger one'} is dropped",
+                    "the limit of the platform's template",
+                )
