@@ -178,6 +178,26 @@ def roles_alike(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
     return "leaves are ToRs", {"PF087"}
 
 
+def both_standby(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+    port = draw.choice(sorted(devices["tor0"]["MUX_CABLE"]))
+    for name in ("tor0", "tor1"):
+        devices[name]["MUX_CABLE"][port]["state"] = "standby"
+    return f"{port} standby at both", {"PF086"}
+
+
+def no_mux_table(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+    name = draw.choice(["tor0", "tor1"])
+    del devices[name]["MUX_CABLE"]
+    return f"{name} without MUX_CABLE", {"PF086"}
+
+
+def server_twice(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+    """At both ToRs, so that each address is at the peer too."""
+    for name in ("tor0", "tor1"):
+        devices[name]["MUX_CABLE"]["Ethernet0"]["server_ipv4"] = "192.168.0.3/32"
+    return "one server twice", {"PF086"}
+
+
 MCLAG_FAULTS: list[Fault] = [
     _set("leaf", "MCLAG_DOMAIN", "1", "peer_ip", ("10.9.9.9",), {"PF085"}),
     _set("leaf", "MCLAG_DOMAIN", "1", "peer_ip", ("10.0.0", "x"), {"PF001"}),
@@ -210,6 +230,13 @@ MUX_FAULTS: list[Fault] = [
     _drop("tor", "MUX_CABLE", {"PF086"}),
     _drop("tor", "TUNNEL", {"PF086"}),
     both_active,
+    both_standby,
+    no_mux_table,
+    server_twice,
+    _set("tor", "MUX_CABLE", "*", "server_ipv6", ("fc02::99/128",), {"PF086"}),
+    *(_set(f"tor{i}", "PEER_SWITCH", f"tor{1 - i}", "address_ipv4", ("10.1.0.99", ""), {"PF086"}) for i in range(2)),
+    _set("tor", "TUNNEL", "MuxTunnel0", "src_ip", ("10.1.0.99",), {"PF086"}),
+    _set("tor", "TUNNEL", "MuxTunnel0", "dst_ip", ("10.1.0.99",), {"PF086"}),
 ]
 HASH_FAULTS: list[Fault] = [
     roles_alike,

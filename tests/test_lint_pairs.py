@@ -56,6 +56,31 @@ def test_a_fault_is_found_and_its_patch_causes_nothing_new(bases, tmp_path, name
     assert [f"{f.code} {f.place}: {f.message}" for f in fix(report).new] == [], what
 
 
+@pytest.mark.parametrize("tor", ["tor0", "tor1"])
+@pytest.mark.parametrize("what", ["row", "table", "address"])
+def test_both_tors_are_judged(tmp_path, tor, what):
+    devices = lint_pairs.dual_tor()
+    tables = devices[tor]
+    if what == "row":
+        del tables["MUX_CABLE"]["Ethernet0"]
+    elif what == "table":
+        del tables["MUX_CABLE"]
+    else:
+        next(iter(tables["PEER_SWITCH"].values()))["address_ipv4"] = "10.1.0.99"
+    assert [f.code for f in judge(reading_of(devices, tmp_path)).findings] == ["PF086"]
+
+
+def test_a_mux_tunnel_ends_at_a_loopback_of_its_switch(tmp_path):
+    devices = lint_pairs.dual_tor()
+    for i, name in enumerate(("tor0", "tor1")):
+        devices[name]["LOOPBACK_INTERFACE"] = {"Loopback0": {}, f"Loopback0|10.1.0.{i + 1}/32": {}}
+        devices[name]["TUNNEL"]["MuxTunnel0"]["src_ip"] = f"10.1.0.{2 - i}"
+    assert judge(reading_of(devices, tmp_path / "right")).findings == []
+    devices["tor1"]["TUNNEL"]["MuxTunnel0"]["dst_ip"] = "10.1.0.9"
+    found = judge(reading_of(devices, tmp_path / "wrong")).findings
+    assert {f"{f.place.device} {f.place.field}" for f in found} == {"tor0 address_ipv4", "tor0 src_ip", "tor1 dst_ip"}
+
+
 @pytest.mark.parametrize(("queue", "found"), [(None, True), ("3", True), ("2", False)])
 def test_the_pauses_of_the_outer_class_stop_its_queue(tmp_path, queue, found):
     """A third paused class for the tunnel, as SONiC's remapping has it."""

@@ -38,6 +38,7 @@ _MODULES = (
     "hosts",
     "channels",
     "pairs",
+    "mux",
     "hashing",
     "tunnels",
     "likeness",

@@ -1,4 +1,4 @@
-"""Rules PF083 to PF086: LACP at both ends, bonds of hosts, and two switches that act as one."""
+"""Rules PF083 to PF085: LACP at both ends, bonds of hosts, and two switches that act as one."""
 
 from __future__ import annotations
 
@@ -289,74 +289,3 @@ def _unpaused(switch: Switch, domain: Mclag) -> Iterator[Finding]:
                 f'"pfc_enable": "{every}"',
                 patch=(PatchOperation("PORT_QOS_MAP", name, "pfc_enable", every),),
             )
-
-
-@rule(
-    "PF086",
-    "mux-cable",
-    "SONiC: MUX_CABLE, PEER_SWITCH, TUNNEL (dual ToR)",
-    "https://github.com/sonic-net/SONiC/issues/950",
-)
-def check_mux(reading: Reading) -> Iterator[Finding]:
-    """The two ToRs of mux cables do not fit together.
-
-    The standby ToR sends what arrives for its servers through an IP-in-IP tunnel to its peer. For that it needs the
-    peer's name and address (PEER_SWITCH), a tunnel, the subtype DualToR, and the same servers at the peer. With both
-    ToRs set to `active` by hand both send to an active-standby cable, whose mux drops what one of them sends.
-
-    No incident is known.
-    """
-    fabric = reading.fabric
-    for switch in fabric.switches.values():
-        database = reading.databases.get(switch.name)
-        if not switch.mux or database is None or not switch.whole:
-            continue
-        place = Place(switch.name, "MUX_CABLE")
-        if not switch.peer_switch:
-            yield Finding(
-                Place(switch.name, "PEER_SWITCH"), "mux cables, and no peer switch", "name and address of the other ToR"
-            )
-        if not any(row.get("tunnel_type") == "IPINIP" for row in database.rows("TUNNEL").values()):
-            message = "mux cables, and no IPINIP tunnel: the standby ToR drops what arrives for its servers"
-            yield Finding(Place(switch.name, "TUNNEL"), message, "MuxTunnel0 to the peer")
-        subtype = database.rows("DEVICE_METADATA").get("localhost", {}).get("subtype")
-        if subtype != "DualToR":
-            yield Finding(
-                Place(switch.name, "DEVICE_METADATA", "localhost", "subtype"),
-                f"mux cables, and subtype is {shown(subtype or 'missing')}: linkmgrd does not start",
-                '"subtype": "DualToR"',
-                patch=(PatchOperation("DEVICE_METADATA", "localhost", "subtype", "DualToR"),),
-            )
-        for port in switch.mux:
-            if port in database.rows("PORT") and database.rows("PORT")[port].get("mux_cable", "true") != "true":
-                patch = (PatchOperation("PORT", port, "mux_cable", "true"),)
-                yield Finding(
-                    Place(switch.name, "PORT", port, "mux_cable"), "false at a mux cable", '"true"', patch=patch
-                )
-        peer = fabric.switches.get(switch.peer_switch)
-        if peer is not None and peer.whole and switch.name < peer.name:
-            yield from _other_tor(place, switch, peer)
-
-
-def _other_tor(place: Place, switch: Switch, peer: Switch) -> Iterator[Finding]:
-    if peer.peer_switch and peer.peer_switch != switch.name:
-        message = f"the peer of {shown(peer.name)} is {shown(peer.peer_switch)}, and this switch names it as its peer"
-        yield Finding(Place(peer.name, "PEER_SWITCH", peer.peer_switch), message, shown(switch.name))
-    by_server = {cable.server: cable for cable in peer.mux.values() if cable.server}
-    for name, own in sorted(switch.mux.items()):
-        far = by_server.get(own.server) if own.server else peer.mux.get(name)
-        if far is None:
-            message = f"no mux cable of {shown(own.server or name)} at the peer {shown(peer.name)}"
-            yield Finding(Place(place.device, "MUX_CABLE", name), message, "the same servers at both ToRs")
-            continue
-        other = Place(peer.name, "MUX_CABLE", far.port)
-        if own.kind != far.kind:
-            message = f"{own.kind} here, {far.kind} at {shown(peer.name)}"
-            yield Finding(Place(place.device, "MUX_CABLE", name, "cable_type"), message, "", other)
-        elif own.kind == "active-standby" and own.state == far.state == "active":
-            message = f"active here and at {shown(peer.name)}: the mux drops what one of them sends"
-            patch = (
-                PatchOperation("MUX_CABLE", name, "state", "auto"),
-                PatchOperation("MUX_CABLE", far.port, "state", "auto", peer.name),
-            )
-            yield Finding(Place(place.device, "MUX_CABLE", name, "state"), message, '"auto"', other, patch=patch)
