@@ -116,6 +116,15 @@ FAULTS = {  # what was changed: the findings (code, severity, place)
     "session at one end": (_drop(LEAF, "BGP_NEIGHBOR", PEER), [("PF066", "error", OWN)]),
     "session shut": (
         _set(LEAF, "BGP_NEIGHBOR", PEER, admin_status="down"), [("PF066", "warning", f"{OWN} admin_status")]),
+    "sessions down by default": (
+        _set(LEAF, "DEVICE_METADATA", "localhost", default_bgp_status="down"),
+        [("PF066", "warning", f"{LEAF} BGP_NEIGHBOR 10.1.0.{n} admin_status") for n in (1, 3)],
+    ),
+    "subnet of two uplinks": (
+        _rename(LEAF, "INTERFACE", f"{ETH}|10.1.0.0/31", f"{ETH}|10.1.0.0/30"),
+        [("PF064", "error", f"{LEAF} INTERFACE {ETH}|10.1.0.0/30"),
+         ("PF064", "warning", f"{LEAF} INTERFACE Ethernet8|10.1.0.2/31")],
+    ),
     "name of another": (_set(LEAF, "BGP_NEIGHBOR", PEER, name="spine1"), [("PF066", "warning", f"{OWN} name")]),
     "address in no subnet": (
         _rename(LEAF, "BGP_NEIGHBOR", PEER, "10.9.0.1"),

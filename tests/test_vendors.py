@@ -67,6 +67,9 @@ SESSIONS: dict[str, Any] = {  # the change of a leaf: what is found, with the li
     "arista own as": (("router bgp 65100", "router bgp 65111"), {"PF066 router bgp 65111"}),
     "arista shut": (("   maximum-paths", "   neighbor 10.1.0.9 shutdown\n   maximum-paths"),
                     {"PF066 router bgp 65100 neighbor 10.1.0.9 shutdown"}),
+    "arista off": (("   maximum-paths", "   shutdown\n   maximum-paths"), {"PF066 router bgp 65100 shutdown"}),
+    "arista wide": (("ip address 10.1.0.8/31", "ip address 10.1.0.8/30"),
+                    {"PF064 spine0", "PF064 interface Ethernet12 ip address"}),
     "arista one path": (("   maximum-paths 64 ecmp 64\n", ""), {"PF068 router bgp 65100 maximum-paths"}),
     "arista relax": (("   maximum-paths", "   no bgp bestpath as-path multipath-relax\n   maximum-paths"),
                      {"PF068 router bgp 65100 bgp bestpath as-path multipath-relax"}),
@@ -87,6 +90,7 @@ SESSIONS: dict[str, Any] = {  # the change of a leaf: what is found, with the li
     "cumulus internal": ((("neighbor", "10.1.0.1", "remote-as"), "internal"),
                          {f"PF066 {BGP} neighbor 10.1.0.1 remote-as"}),
     "cumulus shut": ((("neighbor", "10.1.0.1", "shutdown"), "on"), {f"PF066 {BGP} neighbor 10.1.0.1 shutdown"}),
+    "cumulus off": ((("enable",), "off"), {f"PF066 {BGP} enable"}),
     "cumulus timers": ((("neighbor", "10.1.0.1", "timers"), {"hold": 180, "keepalive": 60}),
                        {f"PF069 {BGP} neighbor 10.1.0.1 timers hold"}),
     "cumulus one path": ((("address-family",), {"ipv4-unicast": {"multipaths": {"ebgp": 1}}}),
@@ -123,6 +127,24 @@ def test_a_fault_of_bgp_of_a_vendor(tmp_path, kind):
     assert found == wanted
     locator = Locator(report.reading)
     assert all(locator.find(f.place, "").line for f in report.findings if f.place.device != "spine0")
+
+
+def test_a_wide_subnet_of_one_uplink_is_not_that_of_the_other(tmp_path):
+    """The session of the other uplink is known by the longest prefix, as routes are."""
+    own = routed(Mixed())
+    own.set("cumulus0")["interface"]["swp11"]["ip"] = {"address": {"10.1.0.0/30": {}}}
+    report = judge(read_fabric([own.write(tmp_path)]))
+    assert {f.code for f in report.findings} == {"PF064"}
+
+
+def test_bgp_that_is_off_in_all_vrfs(tmp_path):
+    own = routed(Mixed())
+    own.set("cumulus0")["router"]["bgp"]["enable"] = "off"
+    (found,) = judge(read_fabric([own.write(tmp_path)])).findings
+    assert (found.code, found.message) == (
+        "PF066",
+        "BGP is shut down here, and 2 sessions of other switches wait for it",
+    )
 
 
 def test_an_address_of_a_switched_port_of_eos_is_named(tmp_path):

@@ -56,6 +56,8 @@ class Bgp:
     """BGP of a switch in the default VRF."""
 
     asn: int | None = None
+    off: bool = False
+    """True if BGP is configured and shut down as a whole: none of its sessions is up."""
     sessions: list[Session] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)
     """Prefixes from which any peer may connect."""
@@ -144,12 +146,13 @@ def bgp_of(db: ConfigDb) -> Bgp | None:
     own = db.rows("BGP_GLOBALS_AF").get("default|ipv4_unicast", {})
     found.paths = whole_number(own.get("max_ebgp_paths")) or PATHS
     found.relaxed = _ON.get(everything.get("load_balance_mp_relax", ""), True)
+    state = {"admin_status": meta.get("default_bgp_status", "up")}  # for rows without one: SONiC's instance.conf.j2
     groups, elsewhere = db.rows("BGP_PEER_GROUP"), _only_in_vrfs(db)
     for key, row in rows.items():
         vrf, bar, peer = key.rpartition("|")
         if vrf == "default" or (not bar and row.get("local_addr", "-") not in elsewhere):
             group = groups.get(f"default|{row.get('peer_group_name', '')}", {})
-            found.sessions.append(_session(key, peer, {**group, **row}))
+            found.sessions.append(_session(key, peer, {**state, **group, **row}))
     if meta.get("frr_mgmt_framework_config") != "true" and not split and rows and db.whole:
         found.waits_for = _waits_for(db, meta)
     return found

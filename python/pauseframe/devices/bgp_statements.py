@@ -42,6 +42,7 @@ def eos_words(asn: str) -> dict[tuple[str, str], Words]:
         ("BGP_NEIGHBOR", "bfd"): (section, one, "bfd"),
         ("BGP_GLOBALS_AF", ""): (section, "maximum-paths", ""),
         ("BGP_GLOBALS", ""): (section, "bgp bestpath as-path multipath-relax", ""),
+        ("BGP_GLOBALS", "admin_status"): (section, "shutdown", ""),
     }
 
 
@@ -60,6 +61,7 @@ NVUE_WORDS: dict[tuple[str, str], Words] = {
     ("BGP_NEIGHBOR", "bfd"): (f"{_BGP} neighbor", "{}", "bfd"),
     ("BGP_GLOBALS_AF", ""): (_BGP, "address-family ipv4-unicast", "multipaths ebgp"),
     ("BGP_GLOBALS", ""): (_BGP, "path-selection", "multipath aspath-ignore"),
+    ("BGP_GLOBALS", "admin_status"): (_BGP, "enable", ""),
 }
 
 
@@ -85,6 +87,13 @@ def of_eos(found: Statements, switch: Switch) -> None:
     for session in own.sessions:
         source = next(iter(switch.addresses.get(session.local, ())), "")
         session.local = source.partition("/")[0]
+    _shut(own)
+
+
+def _shut(own: Bgp) -> None:
+    """Sessions are down where BGP is shut down as a whole."""
+    for session in own.sessions:
+        session.up = session.up and not own.off
 
 
 def _eos_addresses(found: Statements, switch: Switch) -> None:
@@ -106,6 +115,8 @@ def _eos_setting(name: str, own: Bgp, everywhere: dict[str, str]) -> bool:
     """Takes a statement about all neighbours; False for one that is not read."""
     if match := re.fullmatch(r"maximum-paths (\d{1,3})(?: ecmp \d{1,3})?", name):
         own.paths = int(match[1])
+    elif name.removeprefix("no ") == "shutdown":
+        own.off = not name.startswith("no ")
     elif name.removeprefix("no ") == "bgp bestpath as-path multipath-relax":
         own.relaxed = not name.startswith("no ")
     elif match := re.match(r"bgp listen range (\S+) ", name):
@@ -166,7 +177,8 @@ def of_nvue(found: Statements, switch: Switch, expanded: Callable[[str], list[st
     asn = found.get(*base, "autonomous-system") or found.get("router", "bgp", "autonomous-system")
     if not found.names(*base) and asn is None:
         return
-    own = switch.bgp = Bgp(bgp.as_number(asn))
+    states = [found.word(_ON, *path, "enable") for path in (base, ("router", "bgp"))]
+    own = switch.bgp = Bgp(bgp.as_number(asn), off=False in states)
     paths = found.number(1, 256, *base, "address-family", "ipv4-unicast", "multipaths", "ebgp")
     own.paths = paths or NVUE_PATHS
     own.relaxed = found.word(_ON, *base, "path-selection", "multipath", "aspath-ignore")
@@ -178,6 +190,7 @@ def of_nvue(found: Statements, switch: Switch, expanded: Callable[[str], list[st
             source = next(iter(switch.addresses.get(session.local, ())), session.local)
             session.local = source.partition("/")[0] if bgp.address(source.partition("/")[0]) is not None else ""
             own.sessions.append(session)
+    _shut(own)
 
 
 def _nvue_row(found: Statements, base: tuple[str, ...]) -> dict[str, str]:

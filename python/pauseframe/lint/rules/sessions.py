@@ -13,7 +13,7 @@ from pauseframe.lint.finding import VENDORS, Finding, PatchOperation, Severity, 
 from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pauseframe.devices.bgp import Address, Bgp, Session
     from pauseframe.devices.model import Fabric, Switch
@@ -98,13 +98,16 @@ def _known_as(switch: Switch, session: Session, peer: Address) -> str:
 
 
 def _own_address(switch: Switch, peer: Address) -> str:
-    """The address of a switch in the subnet of a peer; empty if it has none."""
-    for name, texts in switch.addresses.items():
-        for text in texts if not _is_loopback(name) else ():
-            own = bgp.interface(text)
-            if own is not None and own.version == peer.version and peer in own.network and own.ip != peer:
-                return str(own.ip)
-    return ""
+    """The address of a switch in the smallest subnet with a peer, as routes choose it; empty if it has none."""
+    texts = [text for name, own in switch.addresses.items() if not _is_loopback(name) for text in own]
+    near = _around(peer, filter(None, map(bgp.interface, texts)))
+    return next((str(own.ip) for own in near if own.ip != peer), "")
+
+
+def _around(peer: Address, interfaces: Iterable[bgp.Interface]) -> list[bgp.Interface]:
+    """The interfaces whose subnet has a peer, the longest prefix first."""
+    near = [own for own in interfaces if own.version == peer.version and peer in own.network]
+    return sorted(near, key=lambda own: -own.network.prefixlen)
 
 
 @rule("PF066", "bgp-ends-differ", "RFC 4271 §6.2 (Bad Peer AS)", "SONiC: BGP_NEIGHBOR (bgpcfgd)", devices=VENDORS)
@@ -112,16 +115,20 @@ def check_ends(reading: Reading) -> Iterator[Finding]:
     """The two ends of a BGP session do not fit: another AS than the other end has, or no session at the other end.
 
     The session stays down, and the paths over that switch are missing: the others carry its traffic, or none does. A
-    *warning*: one end is shut down, or a session has the name of another switch than its address.
+    *warning*: one end is shut down (the session, or BGP of the switch as a whole), or a session has the name of another
+    switch than its address.
 
     No incident is known.
     """
     known = _known(reading)
     yield from _numbers(known)
+    yield from _off(known)
     usual = Counter(one.switch.name for one in known if one.session.name == one.far.name)
     for one in known:
         other = Place(one.far.name, _TABLE, one.back.key if one.back is not None else one.here)
-        if one.back is None and one.here and one.session.up and not _may_connect(one):
+        if _bgp(one.far).off or _bgp(one.switch).off:
+            pass  # one finding for all sessions
+        elif one.back is None and one.here and one.session.up and not _may_connect(one):
             yield _without_session(one, other)
         elif one.back is not None and one.session.up and not one.back.up:
             yield Finding(
@@ -141,6 +148,22 @@ def check_ends(reading: Reading) -> Iterator[Finding]:
                 severity=Severity.warning,
                 patch=(PatchOperation(_TABLE, one.session.key, "name", one.far.name),),
             )
+
+
+def _off(known: list[_Known]) -> Iterator[Finding]:
+    """Switches whose BGP is shut down, while others have sessions with them that are up."""
+    waiting: dict[str, list[_Known]] = defaultdict(list)
+    for one in known:
+        if _bgp(one.far).off and one.session.up:
+            waiting[one.far.name].append(one)
+    for name, sessions in waiting.items():
+        yield Finding(
+            Place(name, "BGP_GLOBALS", "default", "admin_status"),
+            f"BGP is shut down here, and {counted(len(sessions), 'session')} of other switches wait for it",
+            "BGP at all switches",
+            sessions[0].place,
+            severity=Severity.warning,
+        )
 
 
 def _numbers(known: list[_Known]) -> Iterator[Finding]:
@@ -238,8 +261,7 @@ def _unreachable(switch: Switch, session: Session, interfaces: list[tuple[str, b
         return
     place = Place(switch.name, _TABLE, session.key)
     owner = {own.ip: name for name, own in interfaces}
-    near = [own for name, own in interfaces if own.version == peer.version and peer in own.network]
-    near = [own for own in near if own.network.num_addresses > 1]
+    near = [own for own in _around(peer, (own for _, own in interfaces)) if own.network.num_addresses > 1]
     if peer in owner:
         yield Finding(place, f"the switch's own address, of {shown(owner[peer])}", "the address of the other end")
     elif local is not None and local not in owner:
