@@ -181,3 +181,11 @@ def test_a_port_of_another_vendor_that_is_down_at_a_host(tmp_path, vendor):
     rows = [{"name": "eth0", "chassis": [{"name": [{"value": device}]}], "port": [{"id": [{"value": port}]}]}]
     (host / "lldp.json").write_text(json.dumps({"lldp": [{"interface": rows}]}))
     assert [f.place.device for f in lint([tmp_path]).findings if f.code == "PF059"] == [device]
+
+
+@pytest.mark.parametrize(("value", "codes"), [("enable", {"PF043"}), ("disable", set()), ("on", {"PF001"})])
+def test_the_big_red_switch(roce, value, codes):
+    """It drops the traffic of all lossless queues; other words do nothing."""
+    got = found(roce, "leaf0", CONFIG, lambda tables: tables["PFC_WD"]["GLOBAL"].update(BIG_RED_SWITCH=value))
+    assert {code for code, _ in got} == codes
+    assert value == "on" or fix(lint([roce])).after.findings == []

@@ -204,6 +204,7 @@ TABLES: dict[str, Table] = {
             detection_time=number(100, 5000),
             restoration_time=number(100, 60000),
             POLL_INTERVAL=number(100, 1000),
+            BIG_RED_SWITCH=one_of("enable", "disable"),
             pfc_stat_history=one_of("enable", "disable"),
         ),
         open=True,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import Place
 from pauseframe.lint.finding import VENDORS, Finding, PatchOperation, Severity, rule
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,3 +137,24 @@ def check_legal(reading: Reading) -> Iterator[Finding]:
                     f"more than {legal:.0f}",
                     patch=(PatchOperation("PFC_WD", port.name, "detection_time", str(int(legal) + 1)),),
                 )
+
+
+@rule("PF043", "big-red-switch", "SONiC: orchagent pfcwdorch.cpp (enableBigRedSwitchMode)")
+def check_big_red_switch(reading: Reading) -> Iterator[Finding]:
+    """BIG_RED_SWITCH of the watchdog is on: the switch drops everything in its lossless queues, storm or not.
+
+    It is meant for an emergency. It puts the action drop on all queues with PFC, whatever the rows of the ports say,
+    and turns the watchdog itself off.
+
+    No incident is known.
+    """
+    for switch in reading.fabric.switches.values():
+        row = reading.rows(switch.name, "PFC_WD").get("GLOBAL", {})
+        ports = [port for port in switch.ports.values() if port.lossless]
+        if row.get("BIG_RED_SWITCH") == "enable" and ports:
+            yield Finding(
+                Place(switch.name, "PFC_WD", "GLOBAL", "BIG_RED_SWITCH"),
+                f"on: the lossless queues of {counted(len(ports), 'port')} drop everything",
+                '"disable"',
+                patch=(PatchOperation("PFC_WD", "GLOBAL", "BIG_RED_SWITCH", "disable"),),
+            )
