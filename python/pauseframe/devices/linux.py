@@ -64,24 +64,23 @@ def is_host_folder(path: Path) -> bool:
 
 def read_host(path: Path, fabric: Fabric) -> list[Path]:
     """Reads the folder of a device; returns its files. Raises DeviceFileError for an unreadable file."""
-    name = path.resolve().name
-    if (path / "hostname").is_file():
-        name = read_text(path / "hostname").strip() or name
+    own = read_text(path / "hostname").strip() if (path / "hostname").is_file() else ""
+    name = own or path.resolve().name
     links = rows_of(path / "ip-link.json")
     slaves = [row for row in links if as_rows(as_rows(row).get("linkinfo")).get("info_slave_kind") == "bridge"]
     filtering = any(_info(row).get("vlan_filtering") == 1 for row in links)
+    if name in fabric.switches or name in fabric.hosts:
+        first = (fabric.switches.get(name) or fabric.hosts[name]).source
+        name = path.resolve().name
+        fabric.notes.append(
+            f"{shown(str(path))}: its hostname {shown(own)} is also that of {shown(first)}: read as {shown(name)}"
+        )
+    device: Switch | Host
     if filtering and len(slaves) >= 2:
-        fabric.switches[name] = _switch(name, path, slaves)
-        fabric.switches[name].neighbours = _neighbours(path, name, fabric.wired_twice)
+        device = fabric.switches[name] = _switch(name, path, slaves)
     else:
-        if name in fabric.hosts:
-            fabric.notes.append(
-                f"{shown(str(path))}: its hostname {shown(name)} is also that of {shown(fabric.hosts[name].source)}: "
-                f"read as {shown(path.resolve().name)}"
-            )
-            name = path.resolve().name
-        fabric.hosts[name] = _host(name, path, links)
-        fabric.hosts[name].neighbours = _neighbours(path, name, fabric.wired_twice)
+        device = fabric.hosts[name] = _host(name, path, links)
+    device.neighbours, device.hostname = _neighbours(path, name, fabric.wired_twice), own
     return [file for file in sorted(path.rglob("*")) if file.is_file()]
 
 

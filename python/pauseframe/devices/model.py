@@ -263,6 +263,8 @@ class Switch:
     name: str
     source: str = ""
     kind: str = "sonic"
+    hostname: str = ""
+    """The name that its files give the switch; `name` differs if another device has it too. Empty if none does."""
     hwsku: str = ""
     mac: str = ""
     model: str | None = None
@@ -401,6 +403,8 @@ class Host:
 
     name: str
     source: str = ""
+    hostname: str = ""
+    """The name that its files give the host, as of a switch."""
     nics: dict[str, Nic] = field(default_factory=dict)
     routes: list[HostRoute] = field(default_factory=list)
     sysctl: dict[str, str] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,8 @@ class Reading:
     _minigraphs: list[minigraph.Minigraph] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)
     """For each file or folder name, the name that the device gives itself."""
+    _files: dict[str, str] = field(default_factory=dict)
+    """For each device, the name by its file or folder."""
 
     def rows(self, device: str, table: str) -> Mapping[str, Mapping[str, str]]:
         """The rows of a table of CONFIG_DB; none for devices without one: other vendors', and those of minigraphs."""
@@ -228,31 +231,69 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
 
 def _add_vendor(switch: Switch, reading: Reading, path: Path) -> None:
     """Adds a switch of another vendor, with notes about the statements that were not read."""
-    own, count = switch.name, 2
-    while switch.name in reading.fabric.switches:
-        switch.name, count = f"{own}#{count}", count + 1
-    if count > 2:
-        reading.fabric.notes.append(f"{shown(path)}: its hostname {shown(own)} is taken: read as {switch.name}")
+    by_file = sonic.name_of_file(path)
+    switch.hostname = switch.name if switch.name != by_file else ""
+    _distinguish(switch, reading, by_file)
     reading.fabric.switches[switch.name] = switch
-    reading._names.setdefault(sonic.name_of_file(path), switch.name)
+    reading._names.setdefault(by_file, switch.name)
     reading._names.setdefault(f"{path.resolve().parent}/", switch.name)
     if switch.statements is not None:
         reading.fabric.notes += switch.statements.notes()
 
 
+def _distinguish(switch: Switch, reading: Reading, by_file: str, *, noted: bool = True) -> None:
+    """Gives a switch whose name is taken the name of its file, or the first one that of its own: leaf0/config_db.json.
+
+    A number is added where both are taken.
+    """
+    switches, own = reading.fabric.switches, switch.name
+    first = switches.get(own)
+    if first is not None:
+        of_first = reading._files.get(own, own)
+        if noted and by_file == own and of_first not in switches:
+            _rename(reading, own, of_first)
+        elif noted and by_file not in switches:
+            switch.name = by_file
+        else:
+            switch.name = next(name for n in count(2) if (name := f"{own}#{n}") not in switches)
+        one, other = (switch, first) if switch.name != own else (first, switch)
+        if noted:
+            reading.fabric.notes.append(
+                f"{shown(one.source)}: its hostname {shown(own)} is also that of {shown(other.source)}: read as "
+                f"{shown(one.name)}"
+            )
+    reading._files[switch.name] = by_file
+
+
+def _rename(reading: Reading, old: str, new: str) -> None:
+    """Gives a device that was read another name."""
+    if old == new:
+        return
+    for devices in (reading.fabric.switches, reading.databases, reading._files):
+        if old in devices:
+            devices[new] = devices.pop(old)  # type: ignore[assignment]
+    if new in reading.fabric.switches:
+        reading.fabric.switches[new].name = new
+    for key, name in reading._names.items():
+        if name == old:
+            reading._names[key] = new
+
+
 def _joined(document: ConfigDb, path: Path, reading: Reading) -> bool:
     """Adds the tables of a file to the config_db.json beside it, as `config load` would; True if it did.
 
-    A file with another hostname belongs to another device.
+    A file with another hostname belongs to another device, unless the config_db.json has none.
     """
     main = path.parent / "config_db.json"
     if document.case or path.name == main.name or not main.is_file():
         return False
     device = next((name for name, known in reading.databases.items() if known.source == str(main)), None)
-    hostname = document.rows("DEVICE_METADATA").get("localhost", {}).get("hostname")
-    if device is None or hostname not in {None, device}:
+    if device is None:
         return False
     known = reading.databases[device]
+    hostname, own = (one.rows("DEVICE_METADATA").get("localhost", {}).get("hostname") for one in (document, known))
+    if hostname not in {None, device, own} and (own is not None or document.whole):
+        return False
     for table, rows in document.tables.items():
         into = known.tables.setdefault(table, {})
         for key, row in rows.items():
@@ -260,21 +301,19 @@ def _joined(document: ConfigDb, path: Path, reading: Reading) -> bool:
     known.malformed += document.malformed
     known.joined.append(document.source)
     known.bracketed |= document.bracketed
-    reading.fabric.switches[device] = sonic.switch_of(known, device)
+    switch = sonic.switch_of(known, device)
+    if switch.name in reading.fabric.switches:
+        switch.name = device
+    else:
+        _rename(reading, device, switch.name)
+    reading.fabric.switches[switch.name] = switch
     return True
 
 
 def _add_switch(document: ConfigDb, name: str, reading: Reading, origin: tuple[Path, str]) -> None:
     switch = sonic.switch_of(document, name)
-    own, count = switch.name, 2
-    while switch.name in reading.databases:
-        switch.name = f"{own}#{count}"
-        count += 1
-    if count > 2 and not document.case:
-        kept = reading.databases[own].source
-        reading.fabric.notes.append(
-            f"{shown(document.source)}: its hostname {shown(own)} is also that of {shown(kept)}: read as {switch.name}"
-        )
+    switch.hostname = "" if document.case else switch.hostname
+    _distinguish(switch, reading, origin[1], noted=not document.case)
     reading.fabric.switches[switch.name] = switch
     reading.databases[switch.name] = document
     path, by_file = origin

@@ -47,6 +47,7 @@ def switch_of(db: ConfigDb, name: str) -> Switch:
     switch = Switch(
         name=meta.get("hostname") or name,
         source=db.source,
+        hostname=meta.get("hostname", ""),
         hwsku=meta.get("hwsku", ""),
         mac=meta.get("mac", ""),
         model=meta.get("buffer_model"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.read import Reading, read_fabric
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "schema",
+    "names",
     "constraints",
     "release",
     "buffers",
@@ -95,12 +96,18 @@ def judge(reading: Reading, chosen: Sequence[Rule] | None = None) -> Report:
     """Runs rules on files that were read: all rules unless some are chosen."""
     report = Report(reading, list(rules().values()) if chosen is None else chosen)
     alike: dict[tuple[object, ...], list[Finding]] = {}
+    # The names of devices that share one are this program's; files have the hostname.
+    numbered = {switch.name: switch.hostname for switch in reading.fabric.switches.values() if "#" in switch.name}
     for rule in report.rules:
         for finding in rule.check(reading):
             if _kind(reading, finding) not in rule.devices:
                 continue
             _in_own_words(reading, finding)
-            finding.patch = tuple(o for o in finding.patch if (o.device or finding.place.device) in reading.databases)
+            finding.patch = tuple(
+                replace(o, value=numbered.get(o.value or "", o.value))
+                for o in finding.patch
+                if (o.device or finding.place.device) in reading.databases
+            )
             finding.code, finding.severity = rule.code, finding.severity or rule.severity
             alike.setdefault(_fault(finding), []).append(finding)
     report.findings = [first.joined(others) for first, *others in alike.values()]

@@ -140,7 +140,8 @@ def check_ends(reading: Reading) -> Iterator[Finding]:
                 patch=(PatchOperation(_TABLE, other.key, "admin_status", "up"),),
             )
         name = one.session.name
-        if name not in {"", one.far.name} and (name in reading.fabric.switches or usual[one.switch.name]):
+        right = {"", one.far.name, one.far.hostname}
+        if name not in right and (name in reading.fabric.switches or usual[one.switch.name]):
             yield Finding(
                 Place(one.switch.name, _TABLE, one.session.key, "name"),
                 f"{shown(one.session.peer)} is an address of {shown(one.far.name)}, not of {shown(name)}",
