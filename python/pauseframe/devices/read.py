@@ -242,7 +242,7 @@ def _add_vendor(switch: Switch, reading: Reading, path: Path) -> None:
 
 
 def _distinguish(switch: Switch, reading: Reading, by_file: str, *, noted: bool = True) -> None:
-    """Gives a switch whose name is taken the name of its file, or the first one that of its own: leaf0/config_db.json.
+    """Gives a switch whose name is taken the name of its file, or the first one that of its file: leaf0/config_db.json.
 
     A number is added where both are taken.
     """

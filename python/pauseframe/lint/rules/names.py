@@ -1,4 +1,4 @@
-"""Rule PF007: each device has a name of its own."""
+"""Rule PF007: no two devices have one hostname."""
 
 from __future__ import annotations
 
