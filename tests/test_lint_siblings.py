@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import lint_collected
 import lint_vendors
 import pauseframe as pf
 import pytest
@@ -227,3 +228,43 @@ def test_patches_of_these_findings(fabrics):
         path.write_text(before)
     assert {f.code for f in report.findings} >= {"PF033", "PF055", "PF059", "PF090"}
     assert (done.after.findings, done.new) == ([], [])
+
+
+def without_rules(root, hosts):
+    """Takes the DSCP of DCTCP out of the scripts of some hosts."""
+    for name in hosts:
+        path = root / "hosts" / name / "setup.sh"
+        text = re.sub(r"(?ms)^[^\n]*nft -f - <<.*?^MARKS\n", "", path.read_text())
+        assert text != path.read_text()
+        path.write_text(text)
+
+
+def test_hosts_without_a_rule_for_the_dscp_of_dctcp(fabrics, tmp_path):
+    """Two of the hosts: too many to be unlike their like."""
+    root = shutil.copytree(fabrics / "dctcp", tmp_path / "dctcp")
+    without_rules(root, ("host0", "host5"))
+    assert {(code, place.split()[0]) for code, place in found(root)} == {("PF033", "host0"), ("PF033", "host5")}
+
+
+def test_no_host_has_a_rule_for_the_dscp_of_dctcp(fabrics, tmp_path):
+    """Applications may set it, so this is a note; but collected packet rules show that nothing else sets it."""
+    root = shutil.copytree(fabrics / "dctcp", tmp_path / "dctcp")
+    without_rules(root, [path.name for path in (root / "hosts").iterdir()])
+    report = lint([root])
+    assert report.findings == []
+    assert any("no file gives the DSCP of DCTCP at 8 hosts" in note for note in report.reading.fabric.notes)
+    folder = lint_collected.collected(root / "hosts" / "host0", tmp_path / "host0")
+    shutil.rmtree(root / "hosts" / "host0")
+    shutil.copytree(folder, root / "hosts" / "host0")
+    assert {(code, place.split()[0]) for code, place in found(root)} >= {("PF033", "host0")}
+
+
+def test_the_dscp_of_dctcp_where_its_queue_marks(fabrics, tmp_path):
+    """Without a rule the packets are in the queue of DSCP 0; here that one marks, too."""
+    root = shutil.copytree(fabrics / "dctcp", tmp_path / "dctcp")
+    without_rules(root, ("host0", "host5"))
+    for path in root.glob("switches/*/config_db.json"):
+        tables = json.loads(path.read_text())
+        tables["DSCP_TO_TC_MAP"]["PAUSEFRAME"]["0"] = "1"
+        path.write_text(json.dumps(tables))
+    assert not any(code == "PF033" for code, _ in found(root))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import QOS_MAPS, Place, Port, Switch, Wred
 from pauseframe.lint.finding import EVERY, VENDORS, Finding, PatchOperation, Severity, rule
+from pauseframe.lint.rules.ends import host_links
 from pauseframe.lint.subject import NO_ALPHA, best_effort_queues, group_of, held_alone, lossless_queues, queue_of, share
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,11 +189,14 @@ def check_drops(reading: Reading) -> Iterator[Finding]:
 def check_dctcp(reading: Reading) -> Iterator[Finding]:
     """Hosts run DCTCP and its queue marks nothing: DCTCP behaves as Reno, and PFC or drops are its only brake.
 
-    Judged are lossless queues, and the queues of the code points of routes with DCTCP, if files of hosts give them.
+    Judged are lossless queues, and the queues of the code points of routes with DCTCP, if files of hosts give them. A
+    host without a rule for its DSCP sends DSCP 0 where its packet rules were collected (`nft.json`), or where other
+    hosts have such rules. If no host has one, applications may set the DSCP, and a note names the hosts.
 
     No incident is known.
     """
     hosts = reading.fabric.hosts.values()
+    yield from _without_rule(reading)
     points = {point for host in hosts for route in host.routes if route.congctl == "dctcp"
               for point in _known_points(host, route)}  # fmt: skip
     any_host = any("dctcp" in host.congestion_controls for host in hosts)
@@ -202,9 +208,7 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
             n: point for point in sorted(points) if (n := _queue_of_point(switch, port, *point)) is not None
         }
         for number, point in sorted(numbers.items()):
-            queue = port.queues.get(number)
-            wred = switch.wred.get(queue.wred) if queue and queue.wred else None
-            if wred is None or not wred.marks_green:
+            if not _marks(switch, port, number):
                 yield _unmarked_queue(switch, port, number, None if number in lossless else point)
 
 
@@ -236,7 +240,39 @@ def _unmarked_queue(switch: Switch, port: Port, number: int, point: tuple[str, i
 def _known_points(host: Host, route: HostRoute) -> set[tuple[str, int]]:
     """The code points of a route, if the host's files have rules for DSCPs or the route leads into a VLAN."""
     points = _points_of(host, route)
-    return points if host.code_points or all(kind == "dot1p" for kind, _ in points) else set()
+    return points if route.source in host.code_points or all(kind == "dot1p" for kind, _ in points) else set()
+
+
+def _without_rule(reading: Reading) -> Iterator[Finding]:
+    """Hosts that run DCTCP without a rule for its DSCP, at ports whose queue of DSCP 0 marks nothing."""
+    hosts = reading.fabric.hosts.values()
+    usual = Counter(point for host in hosts for point in host.code_points.values())
+    unknown, judged = set(), set()
+    for link, nic, port, end in host_links(reading):
+        host, far = reading.fabric.hosts[end.device], link.b if link.a == end else link.a
+        switch = reading.fabric.switches[far.device]
+        names = {nic.name, (host.logical(end.port) or nic).name}
+        for route in host.routes:
+            bare = route.congctl == "dctcp" and route.interface in names and route.source not in host.code_points
+            number = _queue_of_point(switch, port, "dscp", 0) if bare else None
+            if number is None or number in lossless_queues(switch, port) or _marks(switch, port, number):
+                continue
+            if not usual and "nft" not in host.gathered:
+                unknown.update([host.name] if any(_marks(switch, port, n) for n in port.queues) else [])
+            elif (host.name, route.source) not in judged:
+                judged.add((host.name, route.source))
+                most = f", other hosts send DSCP {min(usual, key=lambda p: (-usual[p], p))}" if usual else ""
+                yield Finding(
+                    Place(host.name, "nft", route.source or route.interface, "dscp"),
+                    f"DCTCP without a rule for its DSCP: queue {number} of {shown(str(far))}, that of DSCP 0, marks "
+                    f"nothing{most}",
+                    "a DSCP whose queue marks",
+                )
+    if unknown:
+        reading.fabric.notes.append(
+            f"no file gives the DSCP of DCTCP at {counted(len(unknown), 'host')} such as {shown(min(unknown))}: by "
+            "default it is 0, whose queue marks nothing (PF033 judges known ones)"
+        )
 
 
 def _points_of(host: Host, route: HostRoute) -> set[tuple[str, int]]:
