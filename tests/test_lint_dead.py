@@ -189,3 +189,29 @@ def test_the_big_red_switch(roce, value, codes):
     got = found(roce, "leaf0", CONFIG, lambda tables: tables["PFC_WD"]["GLOBAL"].update(BIG_RED_SWITCH=value))
     assert {code for code, _ in got} == codes
     assert value == "on" or fix(lint([roce])).after.findings == []
+
+
+def test_a_vlan_that_is_down(roce):
+    got = found(roce, "leaf0", UNDERLAY, lambda tables: tables["VLAN"]["Vlan1000"].update(admin_status="down"))
+    assert got == {("PF059", "leaf0 VLAN Vlan1000 admin_status")}
+    assert fix(lint([roce])).after.findings == []
+
+
+@pytest.mark.parametrize("far", ["bridge", "host"])
+def test_a_port_of_a_linux_bridge_that_is_down(tmp_path, far):
+    def device(name, other, *, bridge, down):
+        folder = tmp_path / name
+        folder.mkdir()
+        rows = [{"ifname": f"eth{n}", "link_type": "ether", "mtu": 9000, "flags": ["UP", "LOWER_UP"]} for n in range(2)]
+        rows[0]["flags"] = [] if down is None else ["BROADCAST"] if down else ["UP", "LOWER_UP"]
+        if bridge:
+            for row in rows:
+                row["linkinfo"] = {"info_slave_kind": "bridge", "info_slave_data": {}}
+            rows.append({"ifname": "br0", "linkinfo": {"info_kind": "bridge", "info_data": {"vlan_filtering": 1}}})
+        (folder / "ip-link.json").write_text(json.dumps(rows))
+        lldp = [{"name": "eth0", "chassis": [{"name": [{"value": other}]}], "port": [{"id": [{"value": "eth0"}]}]}]
+        (folder / "lldp.json").write_text(json.dumps({"lldp": [{"interface": lldp}]}))
+
+    device("one", "two", bridge=True, down=True)
+    device("two", "one", bridge=far == "bridge", down=False)
+    assert [(f.code, str(f.place)) for f in lint([tmp_path]).findings] == [("PF059", "one link eth0 admin_status")]

@@ -113,6 +113,8 @@ def _switch(name: str, path: Path, slaves: list[dict[str, Json]]) -> Switch:
     flags: dict[str, dict[str, Json]] = {}
     for row in slaves:
         port = Port(as_text(row.get("ifname")), mtu=whole_number(as_text(row.get("mtu"))), qos=PortQos(_pfc(path, row)))
+        states = {as_text(flag) for flag in as_list(row.get("flags"))}
+        port.up = not states or "UP" in states
         switch.ports[port.name] = port
         flags[port.name] = dict(as_rows(as_rows(row.get("linkinfo")).get("info_slave_data")))
     if any(port.qos.pfc is not None for port in switch.ports.values()):

@@ -19,6 +19,7 @@ from pauseframe.devices.model import (
 )
 from pauseframe.lint.finding import EVERY, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import lossless_code_points
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -435,19 +436,22 @@ def check_state(reading: Reading) -> Iterator[Finding]:
 
     A port of SONiC without `admin_status` is down as well (its default), if other ports of the switch have one. The
     same holds for hosts: a port or port channel is down that leads to an interface in use, or the interface is down, or
-    had no carrier when its files were collected.
+    had no carrier when its files were collected. And a VLAN is shut down that has members and an address.
 
     No incident is known.
     """
     yield from _host_states(reading)
+    yield from _vlans_down(reading)
     for link, one, a, two, b in switch_links(reading):
-        if a.up != b.up and "PORT" in one.tables and "PORT" in two.tables:
+        known = all("PORT" in switch.tables or switch.kind == "linux" for switch in (one, two))
+        if a.up != b.up and known:
             low, high = (link.a, link.b) if not a.up else (link.b, link.a)
+            tables = {switch.name: "link" if switch.kind == "linux" else "PORT" for switch in (one, two)}
             yield Finding(
-                Place(low.device, "PORT", low.port, "admin_status"),
+                Place(low.device, tables[low.device], low.port, "admin_status"),
                 f"down here, up at {shown(str(high))}",
                 '"up", or "down" at both ends',
-                Place(high.device, "PORT", high.port, "admin_status"),
+                Place(high.device, tables[high.device], high.port, "admin_status"),
                 patch=(PatchOperation("PORT", low.port, "admin_status", "up"),),
             )
     for link in reading.fabric.links:
@@ -462,6 +466,20 @@ def check_state(reading: Reading) -> Iterator[Finding]:
                 yield Finding(place, message, '"up"', patch=patch)
 
 
+def _vlans_down(reading: Reading) -> Iterator[Finding]:
+    """VLANs of SONiC that are shut down although the switch is a gateway in them."""
+    for switch in reading.fabric.switches.values():
+        for key, row in reading.rows(switch.name, "VLAN").items():
+            vlan = next((one for one in switch.vlans.values() if f"Vlan{one.id}" == key), None)
+            if row.get("admin_status") == "down" and vlan is not None and vlan.members and switch.addresses.get(key):
+                yield Finding(
+                    Place(switch.name, "VLAN", key, "admin_status"),
+                    f"down, and {switch.addresses[key][0]} is the gateway of {counted(len(vlan.members), 'member')}",
+                    '"up"',
+                    patch=(PatchOperation("VLAN", key, "admin_status", "up"),),
+                )
+
+
 def _host_states(reading: Reading) -> Iterator[Finding]:
     """Links of hosts that are shut down at one end only."""
     for link, nic, port, end in host_links(reading):
@@ -471,8 +489,8 @@ def _host_states(reading: Reading) -> Iterator[Finding]:
         logical = host.logical(end.port) or nic
         used = nic.up or (nic.up is None and bool(nic.mtu or nic.pfc or logical.addresses or logical.vlans))
         off = far.port if not port.up else channel.name if channel is not None and not channel.up else ""
-        table = "PORT" if not port.up else "PORTCHANNEL"
-        if off and table in switch.tables and used:
+        table = "PORTCHANNEL" if port.up else "link" if switch.kind == "linux" else "PORT"
+        if off and (table in switch.tables or switch.kind == "linux") and used:
             yield Finding(
                 Place(far.device, table, off, "admin_status"),
                 f"down here, and {shown(str(end))} is in use",
