@@ -7,6 +7,7 @@ import lint_fabrics
 import lint_pairs
 import pytest
 from pauseframe.deploy import Settings, write_deployment
+from pauseframe.devices.model import End
 from pauseframe.fabric.topology import load_topology
 from pauseframe.lint.engine import lint
 from test_deploy import planned
@@ -73,6 +74,14 @@ def test_lldp_with_other_names_of_ports(plan):
     leaf = plan / "switches" / "leaf0"
     lldp(leaf, {port: (far, "etp99") for port, (far, _) in LEAF0.items() if far.startswith("spine")})
     assert rows(plan) == []
+
+
+def test_lldp_without_names(plan):
+    """Cards that send LLDP themselves have an address as name; the host that DEVICE_NEIGHBOR names stays connected."""
+    lldp(plan / "switches" / "leaf0", {"Ethernet0": ("02:00:5E:00:00:01", "02:00:5e:00:00:02")})
+    report = lint([plan])
+    assert report.findings == []
+    assert End("host0", "eth1") in report.reading.fabric.peers()
 
 
 @pytest.mark.parametrize("ports", [("Ethernet0", "Ethernet4"), ("Ethernet8", "Ethernet12")])

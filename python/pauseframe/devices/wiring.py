@@ -152,6 +152,8 @@ def connect(fabric: Fabric, wires: list[Wire]) -> None:
         wires += [Wire(switch.name, port, *far, source) for port, far in sorted(switch.neighbours.items())]
     for host in fabric.hosts.values():
         wires += [Wire(host.name, port, *far, _lldp_of(host)) for port, far in sorted(host.neighbours.items())]
+    # A neighbour that LLDP knows by a MAC address alone takes no port from one with a name.
+    wires.sort(key=lambda wire: _MAC.fullmatch(wire.other.lower()) is not None)
     used: dict[End, tuple[End, str]] = {}
     known = _Names(fabric, wires)
     for wire in wires:
