@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -189,12 +190,20 @@ class _Names:
     """The devices and ports that each file names; LLDP may call a port or host by another name than DEVICE_NEIGHBOR."""
 
     def __init__(self, fabric: Fabric, wires: list[Wire]) -> None:
-        self._fabric = fabric
-        self._ends: dict[str, set[End]] = defaultdict(set)
-        for wire in wires:
+        self._fabric, self._wires = fabric, wires
+
+    @cached_property
+    def _ends(self) -> dict[str, set[End]]:
+        """The ends that each file names; few fabrics need them."""
+        found: dict[str, set[End]] = defaultdict(set)
+        for wire in self._wires:
             ends = (wire.device, wire.port), (wire.other, wire.other_port)
-            self._ends[wire.source] |= {resolve_end(fabric, *end) for end in ends}
-        self._devices = {source: {_short(end.device) for end in ends} for source, ends in self._ends.items()}
+            found[wire.source] |= {resolve_end(self._fabric, *end) for end in ends}
+        return found
+
+    @cached_property
+    def _devices(self) -> dict[str, set[str]]:
+        return {source: {_short(end.device) for end in ends} for source, ends in self._ends.items()}
 
     def differ(self, taken: tuple[End, End, End, str], other_source: str) -> bool:
         """True if a port has certainly two cables, by (port, first far end, second far end, file of the first).
