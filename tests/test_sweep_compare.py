@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import random
 import re
 import shutil
@@ -9,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pauseframe as pf
+import polars as pl
 import pytest
 from pauseframe.report import Group, build_report, from_folder
 from pauseframe.report.sweep import multiples
@@ -88,6 +90,67 @@ def test_unfinished_flows_are_told(done, tmp_path):
     assert "unfinished" not in tables.note(compare([done.folder]))
     cut = pf.sweep(SCENARIO, seeds=2, set={"stop": "1 ms"}, out=tmp_path / "cut")
     assert tables.note(compare([cut.folder], metrics=["drops"])).startswith("2 of 2 runs left flows unfinished")
+
+
+def test_each_time_counts_what_is_unfinished_of_its_kind(tmp_path):
+    """Flows beside times of flows, those of one size beside its p99, and queries beside times of queries."""
+    text = """
+name = "cut"
+stop = "4 ms"
+topology = { kind = "star", hosts = 5 }
+[[workload]]
+kind = "background"
+sizes = { kind = "uniform", min = "5 KB", max = "600 KB" }
+arrivals = { kind = "load", load = 0.6 }
+[[workload]]
+kind = "incast"
+rate = 3000.0
+fan_in = 4
+response = ["64 KB"]
+"""
+    sweep = pf.sweep(text, axes={"transport.preset": ["dctcp", "tcp_bolt"]}, seeds=2, out=tmp_path / "cut")
+    comparison = compare([sweep.folder])
+    assert any(
+        "queries" in cell.causes[0] for cell in comparison.cells if cell.metric == "query_fct_us.p99" and cell.causes
+    )
+    for variant in comparison.variants:
+        of_variant = pl.col("transport.preset") == variant
+        flows = sweep.flows.filter(of_variant, pl.col("status").cast(pl.String) == "running").collect()
+        queries = sweep.queries.filter(of_variant, pl.col("fct_us").is_null()).collect()
+        counts = {cell.metric: cell.unfinished for cell in comparison.cells if cell.variant == variant}
+        assert 0 < len(queries) < len(flows)
+        assert counts["query_fct_us.p50"] == counts["query_fct_us.max"] == len(queries)
+        assert counts["fct_us.p99"] == counts["slowdown.p50"] == len(flows)
+        size = flows["size_bytes"] + flows["reply_bytes"]
+        assert counts["fct_us.p99.100KB_1MB"] == len(flows.filter(size >= 100_000)) > 0
+        assert sum(count for metric, count in counts.items() if metric.startswith("fct_us.p99.")) == len(flows)
+
+
+def test_missing_runs_are_named(tmp_path):
+    """After one of several shards, tables have rows of its runs only: every command that shows them counts the rest."""
+    axes = {"workload.arrivals.load": [0.2, 0.5, 0.1]}
+    folder = tmp_path / "part"
+    part = pf.sweep(SCENARIO, axes=axes, seeds=2, shard=(1, 3), out=folder)
+    text = f"{folder}: 2 of 6 runs have finished, none with workload.arrivals.load = 0.1, 0.5"
+    assert part.missing == text
+    comparison = compare([folder])
+    assert comparison.missing == [text]
+    assert f"% {text}" in tables.latex_text(comparison)
+    for options in ([], ["--json"], ["--csv", tmp_path / "x.csv"]):
+        done = cli("compare", folder, *options)
+        assert f"warning: {text}; tables and files show only those" in done.stderr
+    assert json.loads(cli("compare", folder, "--json").stdout)["missing"] == [text]
+    done = cli("report", folder, "--out", tmp_path / "report.html")
+    assert text in done.stderr
+    assert f"{text}; what follows is of those." in (tmp_path / "report.html").read_text()
+    assert "2 of 6 runs" in part.plot("fct_us.mean").html
+    for index in (2, 3):
+        whole = pf.sweep(SCENARIO, axes=axes, seeds=2, shard=(index, 3), out=folder)
+    assert (whole.missing, compare([folder]).missing) == ("", [])
+    assert "have finished" not in cli("compare", folder).stderr
+    shutil.rmtree(folder / "batches")
+    with pytest.raises(pf.RunError, match=r"no finished run to compare; .*: 0 of 6 runs have finished$"):
+        compare([folder])
 
 
 def test_syns_that_markers_dropped_are_told(tmp_path):

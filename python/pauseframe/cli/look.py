@@ -68,7 +68,10 @@ def report(
         from pauseframe.report.sweep import build_sweep_report
         from pauseframe.sweep.compare import compare
 
-        path = build_sweep_report(compare(folders), target)
+        comparison = compare(folders)
+        for text in comparison.missing:
+            say(f"warning: {text}; the report shows only those")
+        path = build_sweep_report(comparison, target)
     else:
         runs = [from_folder(folder) for folder in folders]
         if lines is not None:

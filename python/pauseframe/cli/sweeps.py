@@ -153,6 +153,8 @@ def compare(
     comparison = compare_folders(folders, by=by, metrics=metric or None, level=level)
     if comparison.runs == 1 and not as_json:
         say(f"warning: {folders[0]} is a single run: name a second folder to compare it with")
+    for text in comparison.missing:
+        say(f"warning: {text}; tables and files show only those")
     if csv is not None:
         write_text(csv, tables.csv_text(comparison))
     if latex is not None:
@@ -179,6 +181,7 @@ def _show(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         notes = {"note": tables.note(comparison), "caution": tables.caution(comparison)}
         effective = {key: dict(zip(comparison.variants, values, strict=True)) for key, values in comparison.effective}
+        notes |= {"missing": comparison.missing}
         print_json({"by": comparison.by, **notes, "effective": effective, "cells": long_table(comparison)})
         return
     for table in tables.terminal_tables(comparison):

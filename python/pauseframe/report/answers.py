@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pauseframe.report.data import RunData
     from pauseframe.report.figures import Figure
+    from pauseframe.results.causes import Conditions
 
 HEADS = {
     "run": True,
@@ -301,7 +302,7 @@ def _cells(
     done, left = len(measure.times[number]), measure.left[number]
     times = ratio(values, number)
     is_compared = number and values[number] is not None
-    causes = other_causes(data.conditions_of(runs[0]), data.conditions_of(run)) if is_compared else []
+    causes = other_causes(_conditions(runs, 0, measure), _conditions(runs, number, measure)) if is_compared else []
     medians = [measure.median(other) for other in range(len(runs))]
     return [
         (f"{format_count(done)} of {format_count(done + left)}" if left else format_count(done), ""),
@@ -313,6 +314,12 @@ def _cells(
         (format_count(said["pfc_pauses"]), ""),
         (MISSING if (held := said.get("switch_held_max_bytes")) is None else format_bytes(held), ""),
     ]
+
+
+def _conditions(runs: Sequence[RunData], number: int, measure: Measure) -> Conditions:
+    """The conditions of a run, with what is unfinished of the things whose times are shown."""
+    done, left = len(measure.times[number]), measure.left[number]
+    return data.conditions_of(runs[number]).counting(measure.what, done + left, left)
 
 
 def _wide_note(measure: Measure) -> str:

@@ -77,8 +77,9 @@ def plot_sweep(sweep: Sweep, metric: str) -> InlinePage:
     from pauseframe.sweep.compare import compare
     from pauseframe.sweep.tables import title
 
-    panels = multiples(compare([sweep.folder], metrics=[metric]), metric, relative=False)
-    return _inline(panels, title(metric))
+    comparison = compare([sweep.folder], metrics=[metric])
+    panels = multiples(comparison, metric, relative=False)
+    return _inline(panels, ". ".join([title(metric), *comparison.missing]))
 
 
 def _inline(parts: Sequence[tuple[str, Figure]], title: str) -> InlinePage:

@@ -6,10 +6,10 @@ number that has another cause: unfinished flows, SYNs that a marker dropped, une
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pauseframe.terminal.text import buffers, counted, format_bytes, format_count, unfinished_flows
+from pauseframe.terminal.text import buffers, counted, format_bytes, format_count, plural, unfinished_flows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,12 @@ class Conditions:
     """Policy and size of the switch buffers."""
     held: float | None
     """Peak occupancy of the fullest switch in bytes; None in results of old versions."""
+    what: str = "flow"
+    """What `flows` and `unfinished` count: flows, or the queries or jobs whose times are compared."""
+
+    def counting(self, what: str, every: int, unfinished: int) -> Conditions:
+        """The same conditions with the number of other items: their times depend on those, not on all flows."""
+        return replace(self, what=what, flows=every, unfinished=unfinished)
 
     @classmethod
     def of(cls, label: str, summary: Summary, scenario_toml: str) -> Conditions:
@@ -51,6 +57,7 @@ class Conditions:
             any(run.lossless for run in runs),
             " and ".join(dict.fromkeys(run.buffer for run in runs)),
             max(held, default=None),
+            runs[0].what if runs else "flow",
         )
 
 
@@ -63,10 +70,12 @@ def other_causes(first: Conditions, other: Conditions) -> list[str]:
     ['16 of 18 flows unfinished in dctcp', '3 SYNs dropped by the marker', 'memory differs: 2.3 MB, dctcp 200 KB']
     >>> brief_causes(lossy, bolt)
     ['flows unfinished', 'SYNs dropped', 'memory differs']
+    >>> brief_causes(lossy.counting("query", 5, 2), bolt.counting("query", 5, 0))[0]
+    'queries unfinished'
     """
-    causes = [unfinished(other.unfinished, other.flows)] if other.unfinished else []
+    causes = [unfinished(other.unfinished, other.flows, other.what)] if other.unfinished else []
     if first.unfinished:
-        causes.append(f"{unfinished(first.unfinished, first.flows)} in {first.label}")
+        causes.append(f"{unfinished(first.unfinished, first.flows, first.what)} in {first.label}")
     if other.syns_dropped:
         causes.append(_syns(other.syns_dropped))
     if first.syns_dropped:
@@ -79,7 +88,7 @@ def other_causes(first: Conditions, other: Conditions) -> list[str]:
 def brief_causes(first: Conditions, other: Conditions) -> list[str]:
     """Like `other_causes`, without numbers, for tables whose notes state the numbers."""
     causes = {
-        "flows unfinished": first.unfinished or other.unfinished,
+        f"{plural(other.what)} unfinished": first.unfinished or other.unfinished,
         "SYNs dropped": first.syns_dropped or other.syns_dropped,
         "memory differs": lossless_caution([first, other]),
     }
@@ -115,9 +124,9 @@ def lossless_caution(runs: Sequence[Conditions]) -> str:
     )
 
 
-def unfinished(count: int, flows: int) -> str:
-    """A text with the number of flows that have no completion time."""
-    return f"{format_count(count)} of {format_count(flows)} flows unfinished"
+def unfinished(count: int, every: int, what: str = "flow") -> str:
+    """A text with the number of flows, or of other items, that have no completion time."""
+    return f"{format_count(count)} of {format_count(every)} {plural(what, every)} unfinished"
 
 
 def _syns(count: int) -> str:

@@ -77,6 +77,8 @@ JOB_TIMES = {
     "job_bubble_us": ("bubble_us",),
 }
 """Metrics of applications, with the columns of the table `jobs` that they add up."""
+WHAT = {"query_fct_us": "query", **dict.fromkeys(JOB_TIMES, "job")}
+"""What a group of metrics times, if not flows."""
 ENVIRONMENT = {
     *("clocks", "remember", "topology", "routing", "host", "switch", "qcn"),
     *("failure", "corruption", "pause_storm", "stop"),
@@ -102,6 +104,8 @@ class Observation:
     scenario_toml: str
     samples: dict[str, int]
     """Number of samples by group of the summary (`fct_us`), or by metric of one flow size."""
+    left: dict[str, int]
+    """Number of unfinished flows of one size or of unfinished queries, by the same names; of others, of all flows."""
     ideals: Ideals
 
     def samples_of(self, metric: str) -> int | None:
@@ -109,6 +113,13 @@ class Observation:
         if share_of(metric) is None:
             return None
         return self.samples.get(metric, self.samples.get(metric.partition(".")[0]))
+
+    def conditions_for(self, metric: str) -> Conditions:
+        """The conditions, with the number of what the metric measures: flows, flows of one size, queries or jobs."""
+        group, every = metric.partition(".")[0], self.conditions.unfinished
+        left = self.left.get(metric, self.left.get(group, 0 if group in JOB_TIMES or metric in SIZES else every))
+        done = self.samples.get(metric, self.samples.get(group, 0))
+        return self.conditions.counting(WHAT.get(group, "flow"), done + left, left)
 
 
 @dataclass(frozen=True)
@@ -129,7 +140,7 @@ class Cell:
     samples: int | None = None
     """Samples of a percentile in the seed with the fewest: `value` is the median of one percentile per seed."""
     unfinished: int = 0
-    """Number of flows without a completion time, over all seeds; 0 if the metric is not a time."""
+    """Number of flows or queries without a completion time, over all seeds; 0 if the metric is not a time."""
     causes: list[str] = field(default_factory=list)
     """Causes of the difference other than the variant."""
     seeds: tuple[int, ...] = ()
@@ -156,6 +167,8 @@ class Comparison:
     metrics: list[str]
     cells: list[Cell]
     runs: int
+    missing: list[str]
+    """For each sweep with unfinished runs, a text that counts them."""
     cut_short: int
     """Number of runs with unfinished flows, which make FCTs look better."""
     syns_dropped: int
@@ -205,9 +218,11 @@ def compare(
     `metrics` are entries of the summary (`fct_us.p99`), "unfinished", or times of applications (`job_iteration_us`).
     Raises FileNotFoundError if a folder has no results, InputError (a RunError) if they cannot be compared.
     """
-    observations = _named([one for folder in folders for one in _read(Path(folder))], folders)
+    readings = [_read(Path(folder)) for folder in folders]
+    missing = [text for _, text in readings if text]
+    observations = _named([one for reading, _ in readings for one in reading], folders)
     if not observations:
-        raise InputError("no finished run to compare")
+        raise InputError("; ".join(["no finished run to compare", *missing]))
     axes = list(observations[0].axes)
     for one in observations:
         if set(one.axes) != set(axes):
@@ -239,6 +254,7 @@ def compare(
         names,
         cells,
         len(observations),
+        missing,
         cut,
         syns,
         level,
@@ -286,14 +302,15 @@ def long_table(comparison: Comparison) -> list[Settings]:
     return rows
 
 
-def _read(folder: Path) -> list[Observation]:
+def _read(folder: Path) -> tuple[list[Observation], str]:
+    """The finished runs of a folder, and a text about those of a sweep that are missing."""
     if not (folder / MANIFEST).is_file():
         results = open_results(folder)
         if results.manifest["status"] not in FINISHED:
             raise InputError(f"{folder}: the run is {results.manifest['status']}; only complete runs can be compared")
-        return [_of_folder(folder, {}, results)]
+        return [_of_folder(folder, {}, results)], ""
     sweep = load_sweep(folder)
-    return [_of_row(sweep, row) for row in sweep.finished]
+    return [_of_row(sweep, row) for row in sweep.finished], sweep.missing
 
 
 def _of_row(sweep: Sweep, row: PlannedRow) -> Observation:
@@ -318,7 +335,7 @@ def _observation(
     flows: pl.LazyFrame | None,
     jobs: pl.LazyFrame | None,
 ) -> Observation:
-    by_size, finished = ({}, summary["flows_finished"]) if flows is None else _by_size(flows)
+    by_size, left, finished = ({}, {}, summary["flows_finished"]) if flows is None else _by_size(flows)
     samples = {"fct_us": finished, "slowdown": finished, "query_fct_us": summary["queries_finished"]}
     values = _values(summary) | {name: p99 for name, (p99, _) in by_size.items()}
     values |= {} if jobs is None else _of_jobs(jobs)
@@ -333,6 +350,7 @@ def _observation(
         Conditions.of(summary["name"], summary, scenario_toml),
         scenario_toml,
         samples | {name: count for name, (_, count) in by_size.items()},
+        left | {"query_fct_us": summary["queries_total"] - summary["queries_finished"]},
         {} if flows is None else ideals_of(flows),
     )
 
@@ -369,9 +387,14 @@ def _of_long_flows(flows: pl.LazyFrame, end_us: float) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _by_size(flows: pl.LazyFrame) -> tuple[dict[str, tuple[float, int]], int]:
-    """The p99 of completion times by bin of flow sizes, with the number of samples; empty for a single bin."""
+def _by_size(flows: pl.LazyFrame) -> tuple[dict[str, tuple[float, int]], dict[str, int], int]:
+    """The p99 of completion times by bin of flow sizes, with the number of samples; empty for a single bin.
+
+    Also the number of unfinished flows by bin, and the number of samples of all.
+    """
     import polars as pl
+
+    from pauseframe.report.data import is_unfinished, unfinished_by
 
     size = flow_sizes.size_bin(pl.col("size_bytes") + pl.col("reply_bytes")).alias("bin")
     done = flows.filter(pl.col("fct_us").is_not_null())
@@ -379,7 +402,8 @@ def _by_size(flows: pl.LazyFrame) -> tuple[dict[str, tuple[float, int]], int]:
     bins = done.group_by(size).agg(p99, pl.len().alias("n")).sort("bin").collect().rows()
     names = list(SIZES)
     by_size = {names[index]: (value, count) for index, value, count in bins} if len(bins) > 1 else {}
-    return by_size, sum(count for _, _, count in bins)
+    left = {names[index]: count for index, count in unfinished_by(flows.filter(is_unfinished()), size).items()}
+    return by_size, left, sum(count for _, _, count in bins)
 
 
 def _other_axes(first: Observation, other: Observation) -> str:
@@ -454,7 +478,7 @@ def _cell(
     seedless = _is_seedless(runs)
     value = estimate(list(mine.values()), level, varies=not seedless)
     is_time = metric.startswith(("fct_us", "slowdown", "query_fct_us", "job_"))
-    conditions = Conditions.together(variant, [one.conditions for one in runs.values()])
+    conditions = Conditions.together(variant, [one.conditions_for(metric) for one in runs.values()])
     counts = [count for one in runs.values() if (count := one.samples_of(metric)) is not None]
     samples = min(counts, default=None)
     left = conditions.unfinished if is_time else 0
@@ -465,7 +489,7 @@ def _cell(
     difference = estimate([one - other for one, other in pairs], level, varies=varies)
     zero = any(other == 0 for _, other in pairs)
     ratio = None if zero else estimate([one / other for one, other in pairs], level, varies=varies)
-    first = Conditions.together(baseline, [one.conditions for one in others.values()])
+    first = Conditions.together(baseline, [one.conditions_for(metric) for one in others.values()])
     causes = brief_causes(first, conditions) if is_time else []
     if metric.startswith("slowdown"):
         sides = {

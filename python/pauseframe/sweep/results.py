@@ -17,7 +17,7 @@ from pauseframe.scenario.plain import leaves
 from pauseframe.sweep.batch import BATCHES, Batches, Record
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.store import FailureEntry, file_flaw, is_whole, read_failure, sealed_files
-from pauseframe.terminal.text import counted
+from pauseframe.terminal.text import counted, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -95,6 +95,25 @@ class Sweep:
         """Failed runs: path, axes, seed, message, and the command that repeats the run."""
         entries = [(row["path"], read_failure(self.folder / row["path"])) for row in self.planned]
         return [Failure(path=path, **entry) for path, entry in entries if entry is not None]
+
+    @property
+    def missing(self) -> str:
+        """The runs that have not finished, and the values of axes that no finished run has; "" if all runs finished.
+
+        Tables of such a sweep look complete, but lack these rows.
+        """
+        done, planned, failed = len(self.finished), len(self.planned), len(self.failures)
+        if done == planned:
+            return ""
+        values = [
+            f"{axis} = {', '.join(absent)}"
+            for axis in self.axes
+            if (absent := sorted(_labels(axis, self.planned) - _labels(axis, self.finished), key=_numbers_first))
+        ]
+        parts = [f"{self.folder}: {done} of {counted(planned, 'run')} have finished"]
+        parts += [f"{failed} failed"] if failed else []
+        parts += [f"none with {'; '.join(values)}"] if done and values else []
+        return ", ".join(parts)
 
     @cached_property
     def deadlocked(self) -> list[str]:
@@ -421,6 +440,15 @@ def flat(table: Mapping[str, Any]) -> Settings:
     {'fct_us.p50': 1.0, 'drops': 0}
     """
     return {path: value for path, value in leaves(table) if not isinstance(value, list)}
+
+
+def _labels(axis: str, rows: Sequence[PlannedRow]) -> set[str]:
+    return {label(row["axes"][axis]) for row in rows}
+
+
+def _numbers_first(text: str) -> tuple[bool, float, str]:
+    number = is_number(text)
+    return not number, float(text) if number else 0.0, text
 
 
 def _kind(values: list[Any]) -> type:

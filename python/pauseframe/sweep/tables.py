@@ -331,7 +331,7 @@ def as_text(value: Any) -> Any:
 def latex_text(comparison: Comparison) -> str:
     """The tables of `blocks`; the document needs the package booktabs."""
     right = len(heads(comparison)) - len(comparison.axes)
-    remarks = f"{note(comparison)}\n{caution(comparison)}".strip()
+    remarks = "\n".join([*comparison.missing, note(comparison), caution(comparison)]).strip()
     parts = [f"% {line}" for line in remarks.splitlines()]
     for name, names, cells in blocks(comparison):
         parts += [
