@@ -46,6 +46,7 @@ transport.preset = ["dctcp", "tcp_bolt"]
 "workload.size" = { from = "10 KB", to = "30 KB", steps = 3 }
 seeds = 2
 """
+SHARED = {"policy": "shared", "size": "9 MB"}
 AXES: dict[str, list[object]] = {"transport.preset": ["dctcp", "newreno"], "switch.pfc": [True, False]}
 
 
@@ -217,6 +218,44 @@ def test_wrong_sweeps(rules, mentioned, tmp_path):
         pf.sweep(TINY, out=tmp_path / "out", **rules)
     assert any(mentioned in " ".join(map(str, problem.values())) for problem in caught.value.problems)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("axes", "named"),
+    [
+        ({"stop.time": ["1 ms", "0.001 s", "1000 us", "2 ms"]}, [("0.001 s", "1 ms"), ("1000 us", "1 ms")]),
+        ({"workload.size": ["64 KB", "64000 B"], "transport.preset": ["dctcp", "cubic"]}, [("64000 B", "64 KB")]),
+        ({"topology.link.rate": ["10 Gbps", "40 Gbps", "10000 Mbps"]}, [("10000 Mbps", "10 Gbps")]),
+        ({"switch.buffer": [SHARED, SHARED | {"size": "9000 KB"}]}, [("9000 KB", "9 MB")]),
+        ({"switch.buffer": [SHARED, SHARED | {"alpha": 1.0}]}, [("1.0", "9 MB")]),  # the default
+        ({"switch.buffer": [SHARED | {"alpha": 2}, SHARED | {"alpha": 2.0}]}, [("2.0", "2")]),
+    ],
+)
+def test_equal_values_of_an_axis_are_refused(axes, named, tmp_path):
+    """They would be two variants with the same results."""
+    with pytest.raises(pf.ScenarioError) as caught:
+        pf.sweep(TINY, axes=axes, out=tmp_path / "out")
+    problems = [problem for problem in caught.value.problems if "same scenario" in problem["message"]]
+    assert len(problems) == len(named)
+    for problem, (value, earlier) in zip(problems, named, strict=True):
+        assert value in problem["value"]
+        assert earlier in problem["message"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_equal_values_of_zipped_axes(tmp_path):
+    """An axis that varies with another one may repeat a value."""
+    axes = {"switch.latency": ["1 us", "0.000001 s"], "transport.preset": ["dctcp", "cubic"]}
+    source = Source.read(TINY)
+    source.vary(axes, zip=[list(axes)])
+    assert len(source.plan().runs) == 2
+    axes = {"switch.latency": ["1 us", "0.000001 s"], "stop.time": ["1 ms", "1000 us"]}
+    source = Source.read(TINY)
+    source.vary(axes, zip=[list(axes)])
+    with pytest.raises(
+        pf.ScenarioError, match="0.000001 s, 1000 us: gives the same scenario as 1 us, 1 ms: remove one"
+    ):
+        source.plan()
 
 
 def test_seeds_begin_at_that_of_the_scenario():

@@ -160,6 +160,10 @@ class Source:
             texts, warnings = self._resolve_all(combinations)
         except _core.ScenarioError as error:
             raise failure(self._mistakes(combinations) or error.problems) from None
+        for path, value, twin in spec.twins(combinations, texts):
+            spec.complain(path, value, f"gives the same scenario as {twin}: remove one")
+        if spec.problems:
+            raise failure(self._placed(spec.problems))
         seeds = spec.seeds_from(first.seed)
         runs = [
             PlannedRun(combination, seed, run_folder(combination, seed), run_key(text, seed), text)

@@ -86,6 +86,26 @@ class Spec:
         ordered = [{path: row[path] for path in self.axes} for row in merged]
         return [row for row in ordered if not any(_matches(row, pattern) for pattern in self.exclude)]
 
+    def twins(self, combinations: Sequence[Settings], scenarios: Sequence[str]) -> list[tuple[str, str, str]]:
+        """Values of an axis that give the scenarios of an earlier value, whatever the other axes have: "1 ms", "0.001 s".
+
+        `scenarios` are the resolved texts of `combinations`. Each entry is a path, a value and the earlier value.
+        Zipped axes count as one.
+        """
+        labels = [{path: label(value) for path, value in row.items()} for row in combinations]
+        found = []
+        for group in self._groups():
+            results: dict[tuple[str, ...], set[tuple[tuple[str, ...], str]]] = {}
+            for row, scenario in zip(labels, scenarios, strict=True):
+                others = tuple(text for path, text in row.items() if path not in group)
+                results.setdefault(tuple(row[path] for path in group), set()).add((others, scenario))
+            first: dict[frozenset[tuple[tuple[str, ...], str]], tuple[str, ...]] = {}
+            for values, result in results.items():
+                earlier = first.setdefault(frozenset(result), values)
+                if earlier != values:
+                    found.append((group[0], ", ".join(values), ", ".join(earlier)))
+        return found
+
     def check(self) -> None:
         """Records mistakes in zip, exclude and seeds, after all axes are known."""
         for one, other in combinations(self.axes, 2):
