@@ -253,7 +253,7 @@ def test_equal_values_of_zipped_axes(tmp_path):
     source = Source.read(TINY)
     source.vary(axes, zip=[list(axes)])
     with pytest.raises(
-        pf.ScenarioError, match="0.000001 s, 1000 us: gives the same scenario as 1 us, 1 ms: remove one"
+        pf.ScenarioError, match=r"0\.000001 s, 1000 us: gives the same scenario as 1 us, 1 ms: remove one"
     ):
         source.plan()
 

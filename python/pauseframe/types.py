@@ -513,6 +513,8 @@ class Update(PlannedUpdate):
 
     old: Routes
     """The tables before the update."""
+    cut_off: list[str]
+    """Hosts and switches without a path to the rest, after a failure; the new tables lack them."""
 
 
 class Step(TypedDict):
@@ -529,6 +531,7 @@ class UpdateSummary(TypedDict):
 
     program: str
     steps: list[Step]
+    cut_off: list[str]
     kept: list[int]
     renumbered: list[tuple[int | None, int | None]]
     moved_hosts: list[str]

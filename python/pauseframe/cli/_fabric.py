@@ -47,6 +47,7 @@ def load(source: str, format: str | None, rate: str, delay: str) -> Topology:
 
 def prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_switch: int) -> Topology:
     """Reads a topology for route planning: every host must have one port, and no link may join a switch to itself."""
+    from pauseframe.fabric.parts import single_ports
     from pauseframe.fabric.topology import load_topology, loops
 
     topology = load_topology(source, format=format, rate=rate, delay=delay)
@@ -54,7 +55,7 @@ def prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_s
     if circular := loops(topology):
         notes += [f"links from a switch to itself were left out: {', '.join(name for _, name in circular)}"]
         topology = topology.without([link for link, _ in circular])
-    topology = topology.with_hosts(hosts_per_switch) if hosts_per_switch else topology.with_single_ports()
+    topology = topology.with_hosts(hosts_per_switch) if hosts_per_switch else single_ports(topology)
     for note in dict.fromkeys([*notes, *topology.notes]):
         say(f"note: {note}")
     return topology

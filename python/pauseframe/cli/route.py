@@ -283,7 +283,9 @@ def update(
             ("VLANs with a new number", str(sum(new is not None for _, new in summary["renumbered"]))),
         ]
         if failed:
-            lines.append(("pairs of hosts cut off by the failure", str(summary["pairs_lost_before"])))
+            lines.append(("pairs of hosts whose switches lost all routes", str(summary["pairs_lost_before"])))
+        if summary["cut_off"]:
+            lines.append(("cut off until a link returns", ", ".join(summary["cut_off"])))
         print_pairs(lines, f"{old} to {source}")
         for number, step in enumerate(summary["steps"], 1):
             print(f"{number}. {step['do']} ({step['safe']})")

@@ -181,8 +181,8 @@ def _show(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         notes = {"note": tables.note(comparison), "caution": tables.caution(comparison)}
         effective = {key: dict(zip(comparison.variants, values, strict=True)) for key, values in comparison.effective}
-        notes |= {"missing": comparison.missing}
-        print_json({"by": comparison.by, **notes, "effective": effective, "cells": long_table(comparison)})
+        document = {"by": comparison.by, **notes, "missing": comparison.missing, "effective": effective}
+        print_json(document | {"cells": long_table(comparison)})
         return
     for table in tables.terminal_tables(comparison):
         print_table(table)

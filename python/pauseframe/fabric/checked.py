@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from pauseframe import _core
+from pauseframe.fabric.parts import naming_cut_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,5 +40,17 @@ def takes_topology(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
+def names_cut_off(function: Callable[P, R]) -> Callable[P, R]:
+    """`function`, whose first argument is a `Topology`, with errors that name hosts without a path."""
+
+    @wraps(function)
+    def planned(*args: P.args, **named: P.kwargs) -> R:
+        topology = cast("_core.Topology", args[0] if args else named["topology"])
+        with naming_cut_off(topology):
+            return function(*args, **named)
+
+    return planned
+
+
 flow_rates = takes_topology(_core.flow_rates)
-plan_routes = takes_topology(_core.plan_routes)
+plan_routes = takes_topology(names_cut_off(_core.plan_routes))

@@ -22,6 +22,7 @@ from pauseframe import _core
 from pauseframe._core import Routes
 from pauseframe.fabric.checked import needs_topology, plan_routes
 from pauseframe.fabric.draw import draw
+from pauseframe.fabric.parts import cut_off, naming_cut_off
 from pauseframe.files.atomic import whole_folder
 from pauseframe.files.reading import read_text
 from pauseframe.types import PlanSummary
@@ -57,6 +58,8 @@ __all__ = [
 SUMMARY = "plan.json"
 ROWS_CSV = 1_000_000
 """Maximum number of rows, over all switches, that are written as CSV."""
+STRANDED = "4-cut-off-rows.csv"
+"""Rows of switches that are cut off from the rest of the fabric."""
 BEFORE = " (before)"
 """Ends the names of hosts at their old places, on the union of the old and the new topology."""
 HostRow = tuple[str, str, str, str]
@@ -224,10 +227,15 @@ def update_routes(
     Raises FabricError if no tables for the changed topology exist.
 
     `lanes` is the maximum number of lanes in total (default: one more than `routes` has). `failed` means that the
-    missing links are already down. The plan is the same whether `routes` come from memory or from files.
+    missing links are already down: nodes without a path to the rest are then listed in `cut_off`, and the tables are
+    those of the rest. The plan is the same whether `routes` come from memory or from files.
     """
-    planned = _core.update_routes(routes, topology, lanes=lanes, failed=failed, progress=progress)
-    update: Update = {**planned, "old": routes}
+    cut = cut_off(topology) if failed else None
+    rest = topology if cut is None else cut.rest
+    hint = "" if failed else "; if its links are down already, --failed (failed=True) repairs the others"
+    with naming_cut_off(rest, remedy=hint):
+        planned = _core.update_routes(routes, rest, lanes=lanes, failed=failed, progress=progress)
+    update: Update = {**planned, "old": routes, "cut_off": [] if cut is None else cut.nodes}
     return {**update, "changes": _with_dead_rows(update)} if failed else update
 
 
@@ -251,7 +259,8 @@ def write_update(update: Update, folder: str | Path, *, force: bool = False) -> 
 
     `plan/` is the new plan, as write_plan writes it. `1-add-rows.csv`, `2-senders.csv` and `3-remove-rows.csv` are the
     steps, `diff.csv` has the differing rows, `during.csv` the rows after the first and before the last step (without
-    rows over failed links, which no packet can take), and `update.json` the summary.
+    rows over failed links, which no packet can take), and `update.json` the summary. Rows of switches that a failure
+    cut off are in `4-cut-off-rows.csv` instead of `3-remove-rows.csv`.
     """
     folder = Path(folder)
     if folder.exists() and (not force or not (folder / "update.json").is_file()) and any(folder.iterdir()):
@@ -291,7 +300,11 @@ def _write_steps(update: Update, folder: Path) -> None:
         [old if old else "", new if new else "", lanes.get(new, "") if new else ""] for old, new in update["renumbered"]
     ]
     _write_csv(folder / "2-senders.csv", ["leave_vlan", "use_vlan", "in_lane"], senders)
-    _write_csv(folder / "3-remove-rows.csv", header, removed)
+    # Hosts at a switch that is cut off still reach each other by its rows.
+    lost = set(update["cut_off"])
+    _write_csv(folder / "3-remove-rows.csv", header, [row for row in removed if row[0] not in lost])
+    if stranded := [row for row in removed if row[0] in lost]:
+        _write_csv(folder / STRANDED, header, stranded)
     _write_csv(
         folder / "diff.csv", ["switch", "destination", "vlan_before", "port_before", "vlan_after", "port_after"], differ
     )
@@ -384,9 +397,15 @@ def _summary(update: Update) -> UpdateSummary:
         {"do": "remove rows; disconnect what is gone", "file": "3-remove-rows.csv", "vlans": old,
          "safe": "nobody sends in these VLANs, or to these hosts, and no packet passes a failed link"},
     ]  # fmt: skip
+    if any(switch in update["cut_off"] for switch, *_ in changes):
+        steps.append(
+            {"do": "before a link of what is cut off returns: remove its rows", "file": STRANDED, "vlans": old,
+             "safe": "until then its hosts reach each other by them"}
+        )  # fmt: skip
     return {
         "program": "pauseframe",
         "steps": steps,
+        "cut_off": update["cut_off"],
         "kept": update["kept"],
         "renumbered": update["renumbered"],
         "moved_hosts": update["moved_hosts"],

@@ -87,7 +87,7 @@ class Spec:
         return [row for row in ordered if not any(_matches(row, pattern) for pattern in self.exclude)]
 
     def twins(self, combinations: Sequence[Settings], scenarios: Sequence[str]) -> list[tuple[str, str, str]]:
-        """Values of an axis that give the scenarios of an earlier value, whatever the other axes have: "1 ms", "0.001 s".
+        """Values of an axis that give the scenarios of an earlier one, whatever the other axes have: "1 ms", "0.001 s".
 
         `scenarios` are the resolved texts of `combinations`. Each entry is a path, a value and the earlier value.
         Zipped axes count as one.
