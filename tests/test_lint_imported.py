@@ -148,7 +148,7 @@ def test_what_no_scenario_holds_is_not_judged_but_named(tmp_path):
     assert found == []
     assert {"BUFFER_PROFILE xon_offset", "DSCPs other than 0, 3, 4, 48"} <= {*report.reading.design.uncompared}
     assert output.as_json(report)["uncompared"] == report.reading.design.uncompared
-    assert "not compared, because the design does not say it: BUFFER_PROFILE xon" in output.summary(report)
+    assert "not compared, because the design does not say it: BUFFER_PG profile of" in output.summary(report)
 
 
 def test_a_value_that_somebody_writes_into_the_scenario_is_a_difference(tmp_path):

@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from pauseframe.devices.files import shown
+from pauseframe.devices.model import QOS_MAPS
 from pauseframe.devices.sonic_schema import TABLES
 from pauseframe.devices.tunnels import BUFFER_MAPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from pauseframe.devices.sonic_db import ConfigDb
     from pauseframe.devices.statements import Statements
+    from pauseframe.imports.fabric.uses import Uses
 
 State = Literal["used", "mapped", "not held"]
 MAP_ENTRIES = "an entry"
@@ -72,9 +74,11 @@ _NO_PACKETS = "changes no packet"
 _BOTH = "a link whose ends differ is down"
 _COLOURS = "the simulator has no colours; green packets count"
 _VLAN = "the simulator routes by ECMP; `pauseframe lint --export` writes the static rows for routing.kind = plan"
+_LIMIT = "switch.buffer of a port if all are static; other limits are listed below"
 _MAP = "switch.priority_of_dscp, and switch.pfc.ports where a port treats the class of the load otherwise"
 FATES: dict[str, dict[str, Fate]] = {
-    **{name: _mapped(_MAP, MAP_ENTRIES) for name, table in TABLES.items() if table.entries is not None},
+    **{name: _mapped(_MAP, MAP_ENTRIES) for name in QOS_MAPS.values()},
+    "TC_TO_DSCP_MAP": _mapped("routing.tunnel_remap, of tunnels between ToRs", MAP_ENTRIES),
     "DEVICE_METADATA": _used("topology.switches", "hostname")
     | _mapped("routing.hash_seeds and hash_offsets, which SONiC sets by role", "type"),
     "PORT": {
@@ -97,21 +101,22 @@ FATES: dict[str, dict[str, Fate]] = {
     "BUFFER_POOL": {
         **_used("switch.buffer.size and switch.override, with the headroom beside it", "size"),
         **_mapped("switch.pfc.headroom_pool and switch.override", "xoff"),
-        **_mapped("an ingress pool is switch.buffer; egress pools have no memory of their own", "type", "mode"),
+        **_mapped("without lossless groups, the first ingress pool is switch.buffer", "type"),
+        **_none("the thresholds of the profiles count", "mode"),
         **_none("the device computes it", "percentage"),
     },
     "BUFFER_PROFILE": {
         **_used("switch.pfc.ports: headroom", "xoff"),
         **_mapped(f"switch.classes.NAME.reserved: {_BY_DEVICE}", "size"),
         **_mapped("switch.classes.NAME.alpha, and switch.pfc.ports of lossless groups", "dynamic_th"),
-        **_used("switch.pfc.xoff and switch.pfc.ports", "static_th"),
+        **_used(f"switch.pfc.xoff and switch.pfc.ports; of queues {_LIMIT}", "static_th"),
         **_used("switch.buffer", "pool"),
         **_mapped("switch.pfc.headroom: automatic if dynamic", "headroom_type"),
         **_none("switch.pfc.xon is two frames below xoff", "xon", "xon_offset"),
         **_none("the simulator trims by class, not by profile", "packet_discard_action"),
     },
     "BUFFER_PG": _used("switch.pfc, by the profile", "profile"),
-    "BUFFER_QUEUE": _mapped("switch.classes.NAME.alpha of the lossy classes, by the profile", "profile"),
+    "BUFFER_QUEUE": _mapped(f"switch.classes.NAME.alpha of the lossy classes, by the profile, or {_LIMIT}", "profile"),
     "WRED_PROFILE": {
         **_used("switch.classes.NAME.marker, by port", "ecn", "wred_green_enable"),
         **_used(
@@ -219,24 +224,27 @@ class Account:
 
 
 def rows_of(
-    databases: Mapping[str, ConfigDb], switches: Iterator[str], vendors: Mapping[str, Statements]
+    databases: Mapping[str, ConfigDb], uses: Mapping[str, Uses], vendors: Mapping[str, Statements]
 ) -> list[AccountRow]:
     """A row for each field of the tables of some switches, and each kind of statement of other vendors'.
 
-    In the order of the states.
+    A field that the scenario takes from some rows only has two. In the order of the states.
     """
     count: dict[str, int] = defaultdict(int)
     fates: dict[str, Fate] = {}
-    for name in switches:
-        for table, rows in databases[name].tables.items() if name in databases else ():
+    for name, own in uses.items():
+        for table, rows in databases[name].tables.items():
             if table not in TABLES and table not in FATES:
                 key = table
                 fates[key] = Fate("not held", "no table that the import reads")
                 count[key] += len(rows)
                 continue
-            for row in rows.values():
+            for row_key, row in rows.items():
                 for name_of_field in row or ["(row)"]:
                     key, fate = _fate(table, name_of_field)
+                    lack = own.lacks(table, row_key, name_of_field) if fate.state != "not held" else None
+                    if lack is not None:
+                        key, fate = f"{key} {lack.which}", Fate("not held", lack.why)
                     fates[key] = fate
                     count[key] += 1
     for statements in vendors.values():

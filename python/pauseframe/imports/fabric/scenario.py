@@ -12,6 +12,7 @@ from pauseframe.imports.fabric import hashing, loads, marks, own, pairs, ports, 
 from pauseframe.imports.fabric.account import rows_of
 from pauseframe.imports.fabric.scope import Scope, scope_of
 from pauseframe.imports.fabric.traffic import code_point, lossless_code_points, treatment
+from pauseframe.imports.fabric.uses import Uses
 from pauseframe.lint.subject import lossless_queues
 from pauseframe.scenario.plain import toml_value
 from pauseframe.scenario.table_names import SCHEMA_URL
@@ -87,7 +88,13 @@ def build(
     lines += _work(work)
     own = {name: scope.fabric.switches[name].statements for name in scope.switches}
     vendors = {name: statements for name, statements in own.items() if statements is not None}
-    rows = rows_of(reading.databases, iter(scope.switches), vendors)
+    per_port = settings["buffer"]["policy"] == "per_port"
+    uses = {
+        one: Uses(scope, classes, one, reading.databases[one], per_port=per_port)
+        for one in scope.switches
+        if one in reading.databases
+    }
+    rows = rows_of(reading.databases, uses, vendors)
     head = [f"#:schema {SCHEMA_URL}", "", *(f"# {line}" for line in _legend(scope, classes, rows)), ""]
     return ImportedFabric("\n".join([*head, *lines]).rstrip() + "\n", scope, classes, rows)
 
@@ -100,6 +107,9 @@ def _settings(scope: Scope, classes: Classes, mtu: int) -> Toml:
         table["priority_of_dscp"] = [list(pair) for pair in classes.of_dscp]
     if (scheduler := switches.scheduler_of(scope)) is not None:
         table["scheduler"] = scheduler
+    own_size = switches.port_buffer_of(scope, classes, mtu)
+    if own_size is not None:
+        return table | {"buffer": {"policy": "per_port", "size": f"{own_size} B"}, "pfc": False if pfc is None else pfc}
     sizes = Counter(own.memory_of(scope, classes, mtu).values())
     size = min(sizes, key=lambda value: (-sizes[value], value))
     return table | {"buffer": {"policy": "shared", "size": f"{size} B"}, "pfc": False if pfc is None else pfc}
@@ -107,6 +117,8 @@ def _settings(scope: Scope, classes: Classes, mtu: int) -> Toml:
 
 def _overrides(scope: Scope, classes: Classes, mtu: int, settings: Toml) -> Iterator[str]:
     """The switches whose memory differs from that of most."""
+    if settings["buffer"]["policy"] == "per_port":
+        return
     buffer = int(settings["buffer"]["size"].removesuffix(" B"))
     for row in own.overrides(scope, classes, mtu, buffer, settings["pfc"] or None):
         yield from ("[[switch.override]]", *(f"{key} = {_inline(value)}" for key, value in row.items()), "")
@@ -185,9 +197,9 @@ def _pauses(scope: Scope, classes: Classes, end: End) -> tuple[bool, bool]:
 
 
 def _classes(scope: Scope, classes: Classes) -> Iterator[str]:
-    """A class for each queue with marks, and for those of the lossless and best-effort traffic."""
+    """A class for the lossless traffic, and for each lossy queue with marks or a code point of the scenario."""
     curves = marks.curves_of(scope)
-    for number in sorted({*curves, classes.data, classes.best_effort}):
+    for number in sorted({*switches.lossy_queues(scope, classes), *curves, classes.data}):
         yield f"[switch.classes.queue{number}]"
         yield f"priorities = [{number}]"
         lossless = number in classes.paused

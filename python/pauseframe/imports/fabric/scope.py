@@ -104,10 +104,11 @@ class Scope:
         count = Counter(value for _, value in found)
         chosen = at_focus[0] if at_focus else min(count, key=lambda value: (-count[value], str(value)))
         if noted:
-            self._note(key, found, chosen)
+            self.hold(key, found, chosen)
         return chosen
 
-    def _note(self, key: str, found: list[tuple[End, T]], chosen: T) -> None:
+    def hold(self, key: str, found: list[tuple[End, T]], chosen: T) -> None:
+        """Notes that the scenario has one value for all: the account has the places with another one."""
         self.account.chosen[key] = _text(chosen)
         self.account.values[key] = {(end.device, end.port): _text(value) for end, value in found}
         for end, value in found:

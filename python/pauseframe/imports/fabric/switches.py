@@ -7,10 +7,14 @@ the account lists all other places.
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.devices.model import CNP_DSCP, DEFAULT_MTU, PRIORITIES, End
+from pauseframe.fabric.headroom import FRAME, annex_o
+from pauseframe.imports.fabric.marks import curves_of
 from pauseframe.imports.fabric.traffic import BEST_EFFORT, CNP_PRIORITY, CodePoint, marked_code_points, treatment
 from pauseframe.lint.subject import group_of, lossless_queues, queue_of
 
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from pauseframe.imports.fabric.scope import Scope
     from pauseframe.imports.fabric.traffic import Treatment
 
+SHARED_BUFFER = "a shared buffer"
+"""What a scenario has in place of static limits of lossy queues that it cannot hold."""
 POOL = 16_000_000
 """Bytes of the pool of a switch for which no file gives them."""
 MTUS = 576, 9216
@@ -189,20 +195,82 @@ def alpha_of(scope: Scope, classes: Classes) -> float | None:
     return scope.choose("alpha", rows, noted=False)
 
 
+def lossy_queues(scope: Scope, classes: Classes) -> list[int]:
+    """The lossy queues for which a scenario has a class: those of its code points, and those with marks."""
+    used = {classes.data, classes.best_effort, *(queue for _, queue in classes.of_dscp), *curves_of(scope)}
+    return sorted(used - {*classes.paused})
+
+
+def _queue_profiles(scope: Scope, queue: int) -> list[tuple[End, BufferProfile | None]]:
+    """The egress profile of a queue at each port of the switches that have such profiles; None at a port without."""
+    found = []
+    for end, switch, port in scope.ports():
+        if any(one.profile for other in switch.ports.values() for one in other.queues.values()):
+            own = port.queues.get(queue)
+            found.append((end, switch.profiles.get(own.profile or "") if own else None))
+    return found
+
+
 def lossy_alpha_of(scope: Scope, queue: int) -> float | None:
     """Dynamic threshold of a lossy queue, from its egress profile."""
-    rows = []
-    for end, switch, port in scope.ports():
-        own = port.queues.get(queue)
-        profile = switch.profiles.get(own.profile or "") if own else None
-        if profile is not None and profile.alpha is not None:
-            rows.append((end, profile.alpha))
-    return scope.choose(f"alpha of queue {queue}", rows)
+    rows = [(end, None if one is None else one.alpha) for end, one in _queue_profiles(scope, queue)]
+    chosen = scope.choose("alpha of queues", [(end, alpha) for end, alpha in rows if alpha is not None], noted=False)
+    if chosen is not None:
+        scope.hold(f"alpha of queue {queue}", rows, chosen)
+    return chosen
+
+
+def port_buffer_of(scope: Scope, classes: Classes, mtu: int) -> int | None:
+    """Bytes of each lossy queue, if all have static limits: a buffer for each port. None for a shared buffer.
+
+    The simulator has one size for all queues, and beside a shared buffer no static limit of a queue: other limits are
+    listed. The pool must hold the limits of all ports, and the size a paused group with its limit and headroom.
+    """
+    found = {queue: _queue_profiles(scope, queue) for queue in lossy_queues(scope, classes)}
+    limits = {q: [(end, one and one.static_th) for end, one in rows] for q, rows in found.items()}
+    main = next((limits[queue] for queue in (classes.data, classes.best_effort) if queue in limits), [])
+    size = scope.choose("limit of queues", [(end, limit) for end, limit in main if limit], noted=False)
+    whole = not any(one is not None and not one.static_th for rows in found.values() for _, one in rows)
+    if size is not None and whole and _holds_all(scope, classes, size) and _largest_group(scope, classes, mtu) <= size:
+        for queue, rows in limits.items():
+            scope.hold(f"limit of queue {queue}", rows, size)
+        return size
+    for queue, rows in limits.items():
+        if any(limit for _, limit in rows):
+            own = [(end, str(limit)) for end, limit in rows if limit]
+            scope.hold(f"limit of queue {queue}", own, SHARED_BUFFER)
+    return None
+
+
+def _holds_all(scope: Scope, classes: Classes, size: int) -> bool:
+    """True if the pool of each switch can hold a full queue of each port at once."""
+    ports = Counter(end.device for end, _, _ in scope.ports())
+    return all(pool_of(scope, device, classes) >= size * count for device, count in ports.items())
+
+
+def _largest_group(scope: Scope, classes: Classes, mtu: int) -> int:
+    """Most bytes that a paused group may hold with a static limit and its headroom; all of them for a dynamic one."""
+    largest = 0
+    for end, switch, port in scope.ports() if classes.paused else ():
+        found = data_of(switch, port, classes)
+        profile = profile_of(switch, port, found) if found.lossless else None
+        if profile is not None and not profile.static_th:
+            return sys.maxsize
+        if profile is not None and profile.static_th:
+            own = headroom_of(switch, port, found.group)
+            if own is None:
+                cable = scope.by_end[end]
+                own = annex_o(cable.speed, cable.metres, max_frame=mtu + FRAME, lossless=len(classes.paused)).total
+            largest = max(largest, profile.static_th + own)
+    return largest
 
 
 def watchdog_at(switch: Switch, port: Port, classes: Classes) -> tuple[str, int, int | None, int] | None:
     """Action, and detection, restoration and poll in ms, of the watchdog of the lossless traffic; None without one."""
-    guarded = port.lossless if port.qos.watchdog is None else port.qos.watchdog
+    guarded = port.qos.watchdog
+    if guarded is None:  # SONiC before 202205 has no pfcwd_sw_enable; since then a port without it is not watched
+        known = any(other.qos.watchdog is not None for other in switch.ports.values())
+        guarded = frozenset() if known else port.lossless
     dog = port.watchdog if classes.data in {queue_of(switch, port, one) for one in guarded} else None
     if dog is None or not dog.detection:
         return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Place
 from pauseframe.imports.fabric.scenario import NOT_HELD
+from pauseframe.imports.fabric.switches import SHARED_BUFFER
 from pauseframe.lint.finding import Finding, PatchOperation
 from pauseframe.lint.imported import restored
 from pauseframe.lint.imported.facts import BUFFER, LINK, Fact, plain, size
@@ -44,6 +45,7 @@ def differences(of: Comparison) -> Iterator[Finding]:
             (fact.node in moved and fact.key != LINK)
             or fact.node.partition(":")[0] in gone
             or plain(here) == plain(there)
+            or (fact.key == BUFFER and None in {here, there})  # the limits of queues differ
             or _follows(of, fact, design, today)
         ):
             continue
@@ -166,7 +168,7 @@ def _one_value(of: Comparison, key: str) -> Iterator[Finding]:
         common = None
     for (device, port), value in account.values[key].items():
         wanted = listed[device, port][0] if (device, port) in listed else common
-        if value != wanted and (wanted is not None or value == account.chosen[key]):
+        if value != wanted and (wanted is not None or account.chosen[key] in {value, SHARED_BUFFER}):
             text = there if wanted is None else wanted
             place = spot(of, device, port, key)
             patch = restored.of_one_value(of, place, key, port, value, str(text))
@@ -177,6 +179,9 @@ def _given(of: Comparison, scenario: Toml, key: str) -> Any:
     """The value of a scenario for what devices and ports have."""
     if key.startswith("queue of "):
         return dict(_at(scenario, "switch.priority_of_dscp") or []).get(point_of(of, key))
+    if key.startswith("limit of queue"):
+        buffer = _at(scenario, "switch.buffer") or {}
+        return buffer.get("size") if buffer.get("policy") == "per_port" else None
     classes = _at(scenario, "switch.classes") or {}
     if key.startswith("alpha of queue "):
         return classes.get(key.removeprefix("alpha of ").replace(" ", ""), {}).get("alpha")

@@ -140,7 +140,8 @@ def _of_port(switch: Toml, port: str, speed: int) -> Iterator[tuple[str, Any]]:
 
 def _memory(switch: Toml, node: str) -> Iterator[tuple[str, Any]]:
     pool = (switch.get("pfc") or {}).get("headroom_pool") or {}
-    row = {BUFFER: switch.get("buffer", {}).get("size"), POOL: pool.get("size")}
+    buffer = switch.get("buffer", {})
+    row = {BUFFER: buffer.get("size") if buffer.get("policy") == "shared" else None, POOL: pool.get("size")}
     for own in switch.get("override", []):
         if any(fnmatch.fnmatchcase(node, glob) for glob in own["switches"]):
             row |= {key: value for key, value in own.items() if key in row}

@@ -19,6 +19,7 @@ TABLES = {
     "watchdog": ("PFC_WD", ""),
     "weights": ("QUEUE", "scheduler"),
     "alpha of": ("BUFFER_QUEUE", "profile"),
+    "limit of": ("BUFFER_QUEUE", "profile"),
     "shared headroom": ("BUFFER_POOL", "xoff"),
     "mtu of hosts": ("LOSSLESS_TRAFFIC_PATTERN", "mtu"),
     "ecmp_hash": ("SWITCH_HASH", ""),
