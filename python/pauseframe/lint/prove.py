@@ -79,6 +79,7 @@ EQUAL = {
 """Why the scenarios with and without a finding can be equal, by code."""
 HIDDEN = "no fewer packets are lost with the patch: other findings at this place hide its effect, mend them first"
 NOTHING = "no difference measured: this load loses, pauses and marks the same packets with and without it"
+UNUSED = "no difference measured: as files tell, no host sends into queue {}"
 LOSSES = ("packets lost", "bytes lost", "sent again", "timeouts", "datagrams lost", "deadlocks")
 WAITS = ("longest paused", "slowest flow", "TCP waits")
 PRICES = {
@@ -135,6 +136,8 @@ class Pair:
 
     as_is: ImportedFabric
     mended: ImportedFabric
+    unused: str = ""
+    """The queues of the finding into which no host sends, or ""."""
 
     @property
     def differ(self) -> bool:
@@ -207,7 +210,7 @@ def proof_of(report: Report, finding: Finding, folder: Path, runs: Runs) -> Proo
             here.name == "packets lost" and here.value <= there.value for here, there in rows
         )
         if (named and not hidden) or not proof.rows:
-            proof.folder, proof.rows, proof.why = folder, rows, refused or ("" if rows else NOTHING)
+            proof.folder, proof.rows, proof.why = folder, rows, refused or ("" if rows else pair.unused or NOTHING)
             _keep(pair, folder)
         if named and not hidden:
             break
@@ -287,12 +290,25 @@ def _built(before: Reading, after: Reading, finding: Finding, side: tuple[End | 
     scopes = [scope_of(one.fabric, device=device, focus=focus) for one in (before, after)]
     classes = switches.classes_of(scopes[1], code)
     gap = _gap(before, after, focus, finding)
-    work = through(scopes[1], focus, classes, switches.mtu_of(scopes[1]), gap, alone=alone)
+    mtu, queues = switches.mtu_of(scopes[1]), _queues(after, focus, finding)
+    work = through(scopes[1], focus, classes, mtu, gap, alone=alone, queues=queues)
     made = [
         scenarios.build(reading, scope, code, work.load(_kind(finding.code)), name=f"{finding.code} {side}")
         for reading, scope, side in zip((before, after), scopes, ("as it is", "mended"), strict=True)
     ]
-    return Pair(made[0], made[1])
+    return Pair(made[0], made[1], "" if work.fits else UNUSED.format(", ".join(map(str, sorted(queues)))))
+
+
+def _queues(reading: Reading, focus: End, finding: Finding) -> frozenset[int]:
+    """The queues that a finding is about: that of its row, or those with its WRED profile; none if it names none."""
+    table, key = finding.place.table, finding.place.key
+    first, _, last = key.rpartition("|")[2].partition("-")
+    if table in {"QUEUE", "BUFFER_QUEUE"} and first.isdecimal() and (last or first).isdecimal():
+        return frozenset(range(int(first), int(last or first) + 1))
+    port = reading.fabric.port(focus)
+    if table != "WRED_PROFILE" or port is None:
+        return frozenset()
+    return frozenset(number for number, queue in port.queues.items() if queue.wred == key)
 
 
 def _kind(code: str) -> Kind:

@@ -5,11 +5,11 @@ The hosts' own TCP settings count where their files give them; every load has a 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from pauseframe.imports.fabric.transports import of_host, roce, tcp
+from pauseframe.imports.fabric.transports import name_of, of_host, roce, tcp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,17 +77,33 @@ def half_across(hosts: list[str]) -> list[Flow]:
 
 def _auto(scope: Scope, classes: Classes) -> Load:
     pairs = half_across(rack_by_rack(scope))
-    found = _by_transport((own, pair) for pair in pairs for own in of_host(scope, classes, pair[0]))
-    names = (
-        f"{own['preset']} in {'DSCP' if 'dscp' in own else 'priority'} {own.get('dscp', own.get('priority'))}"
-        for own in found.transports.values()
-    )
-    scope.account.assume(f"load auto: {', '.join(dict.fromkeys(names))}; --load chooses another")
+    return _assumed(scope, "auto", [(own, pair) for pair in pairs for own in of_host(scope, classes, pair[0])])
+
+
+def _assumed(scope: Scope, load: LoadName, sent: list[tuple[dict[str, Any], Flow]]) -> Load:
+    found = _by_transport(sent)
+    _assume(scope, load, list(found.transports.values()))
     return found
 
 
+def _assume(scope: Scope, load: LoadName, sent: list[dict[str, Any]]) -> None:
+    scope.account.assume(f"load {load}: {', '.join(dict.fromkeys(map(name_of, sent)))}; --load chooses another")
+
+
+def _of_most(scope: Scope, classes: Classes, hosts: list[str], load: LoadName) -> dict[str, Any]:
+    """The first transport of most hosts, for a workload that has one."""
+    sent = [of_host(scope, classes, host, load)[0] for host in hosts]
+    count = Counter(map(str, sent))
+    most = max(sent, key=lambda own: count[str(own)])
+    _assume(scope, load, [most])
+    return most
+
+
 def _roce(scope: Scope, classes: Classes) -> Load:
-    return Load({"default": roce(classes)}, [flows("roce", "default", half_across(rack_by_rack(scope)))])
+    own = roce(classes)
+    if not classes.lossless:
+        scope.account.assume(f"load roce: {name_of(own)}, though no queue of it is lossless")
+    return Load({"default": own}, [flows("roce", "default", half_across(rack_by_rack(scope)))])
 
 
 def _tcp(scope: Scope, classes: Classes) -> Load:
@@ -97,20 +113,22 @@ def _tcp(scope: Scope, classes: Classes) -> Load:
 def _incast(scope: Scope, classes: Classes) -> Load:
     receiver, *senders = rack_by_rack(scope)
     pairs = [(sender, receiver, SIZE) for sender in senders[:MOST_SENDERS]]
-    return Load({"default": roce(classes)}, [flows("incast", "default", pairs)])
+    return _assumed(scope, "incast", [(of_host(scope, classes, pair[0], "incast")[0], pair) for pair in pairs])
 
 
 def _storage(scope: Scope, classes: Classes) -> Load:
     hosts = rack_by_rack(scope)
     targets = hosts[:: max(2, min(4, len(hosts) - 1))]
     work = {"kind": "storage", "targets": targets, "queue_depth": 4, "read_share": 0.7, "count": 50}
-    return Load({"default": roce(classes)}, [{**work, "sizes": {"kind": "fixed", "size": f"{BLOCK} B"}}])
+    own = _of_most(scope, classes, hosts, "storage")
+    return Load({"default": own}, [{**work, "sizes": {"kind": "fixed", "size": f"{BLOCK} B"}}])
 
 
 def _all_to_all(scope: Scope, classes: Classes) -> Load:
     hosts = rack_by_rack(scope)[:MOST_RANKS]
     work = {"kind": "application", "pattern": "all_to_all", "ranks": len(hosts), "size": f"{BLOCK} B"}
-    return Load({"default": roce(classes)}, [{**work, "placement": "hosts", "hosts": hosts}])
+    own = _of_most(scope, classes, hosts, "all-to-all")
+    return Load({"default": own}, [{**work, "placement": "hosts", "hosts": hosts}])
 
 
 def rack_by_rack(scope: Scope) -> list[str]:

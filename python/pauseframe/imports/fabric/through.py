@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["burst", "controlled", "mixed", "across", "tcp", "storm", "spread"]
 """RoCE without congestion control, RoCE with DCQCN, the same beside TCP, RoCE between the device of the port and all
-others, TCP alone, a host that keeps pausing, or many short flows between all hosts."""
+others, TCP alone, a host that keeps pausing, or many short flows between all hosts. Without a lossless queue, and for
+findings about a lossy one, hosts send what their files tell in place of RoCE."""
+Keys = dict[str, Any]
 MOST_SENDERS = 8
 LEAST, MOST = 2_000_000, 160_000_000
 """Limits of the bytes of a flow."""
@@ -45,6 +47,10 @@ class Through:
     """Nodes that read slowly, with their rate in Mb/s: one sender alone fills no queue, pauses from behind do."""
     gap: tuple[int, int] | None = None
     """For a storm: its length and the pause between two storms, in ms."""
+    lossy: Keys | None = None
+    """What hosts send in place of RoCE: no queue is lossless, or the load is about another queue."""
+    fits: bool = True
+    """False if no host sends into the queues that the load is about."""
 
     def load(self, kind: Kind) -> Callable[[Scope, Classes], Load]:
         """The load of a kind, for `build`."""
@@ -55,21 +61,23 @@ class Through:
             "across": self._across,
             "tcp": self._tcp,
             "storm": self._storm,
-            "spread": _spread,
+            "spread": self._spread,
         }[kind]
 
     def _burst(self, _: Scope, classes: Classes) -> Load:
-        return Load({"default": transports.roce(classes, control="none")}, self._both(), self.stop, slow=self._slow())
+        own = self.lossy or transports.roce(classes, control="none")
+        return Load({"default": own}, self._both(), "2 s" if self.lossy else self.stop, slow=self._slow())
+
+    def _sent(self, classes: Classes) -> dict[str, Keys]:
+        return {"default": self.lossy or transports.roce(classes)}
 
     def _controlled(self, _: Scope, classes: Classes) -> Load:
-        return Load({"default": transports.roce(classes)}, self._both(), "2 s", slow=self._slow())
+        return Load(self._sent(classes), self._both(), "2 s", slow=self._slow())
 
     def _mixed(self, _: Scope, classes: Classes) -> Load:
         beside = loads.flows("TCP", "tcp", [(a, b, LEAST) for a, b, _ in (*self.into, *self.out)])
         tcp = {"preset": "cubic", **transports.best_effort(classes)}
-        return Load(
-            {"default": transports.roce(classes), "tcp": tcp}, [*self._both(), beside], "2 s", slow=self._slow()
-        )
+        return Load({**self._sent(classes), "tcp": tcp}, [*self._both(), beside], "2 s", slow=self._slow())
 
     def _across(self, scope: Scope, classes: Classes) -> Load:
         """Hosts behind the device and its neighbours exchange flows with hosts elsewhere, by all equal paths."""
@@ -77,7 +85,7 @@ class Through:
         away = [node for node in scope.host_nodes() if node not in home]
         pairs = [(one, other, LEAST) for one in sorted(home)[:MOST_SENDERS] for other in away[:MOST_SENDERS]]
         both = [*pairs, *((b, a, size) for a, b, size in pairs)]
-        return Load({"default": transports.roce(classes)}, [loads.flows("across", "default", both)], "2 s")
+        return Load(self._sent(classes), [loads.flows("across", "default", both)], "2 s")
 
     def _both(self) -> list[dict[str, Any]]:
         ways = ("into the port", self.into), ("out of the port", self.out)
@@ -112,20 +120,26 @@ class Through:
         stop = (starts[-1] if short else 0) + long + max(short, 500)
         return Load({}, work, f"{stop} ms", storms)
 
-
-def _spread(scope: Scope, classes: Classes) -> Load:
-    hosts = loads.rack_by_rack(scope)
-    few = hosts[:: -(-len(hosts) // MOST_HOSTS)]
-    pairs = [(a, b, SHORT) for a, b, _ in loads.half_across(few) for _ in range(QUEUE_PAIRS)]
-    return Load({"default": transports.roce(classes)}, [loads.flows("spread", "default", pairs)], "2 s")
+    def _spread(self, scope: Scope, classes: Classes) -> Load:
+        hosts = loads.rack_by_rack(scope)
+        few = hosts[:: -(-len(hosts) // MOST_HOSTS)]
+        pairs = [(a, b, SHORT) for a, b, _ in loads.half_across(few) for _ in range(QUEUE_PAIRS)]
+        return Load(self._sent(classes), [loads.flows("spread", "default", pairs)], "2 s")
 
 
 def through(
-    scope: Scope, focus: End, classes: Classes, mtu: int, gap: tuple[int, int] | None = None, *, alone: bool = False
+    scope: Scope,
+    focus: End,
+    classes: Classes,
+    mtu: int,
+    gap: tuple[int, int] | None = None,
+    *,
+    alone: bool = False,
+    queues: frozenset[int] = frozenset(),
 ) -> Through:
     """The load through a port. Other senders are those whose links need no more headroom than that of the port.
 
-    `alone`: no other host sends, and a slow receiver makes the queue.
+    `alone`: no other host sends, and a slow receiver makes the queue. `queues`: those that the load is about.
     """
     need: dict[str, int] = {}
     for end, node in scope.hosts.items():
@@ -149,7 +163,20 @@ def through(
         flows.append([(one, sink, _size(pool, len(sources), *rates)) for one in sources])
     longest = max(sum(size for _, _, size in some) * 8e-6 / _rate(scope, some, slow) for some in flows if some)
     home = frozenset({scope.far(end).device for end, name in scope.hosts.items() if name == node})
-    return Through(flows[0], flows[1], node, home, f"{max(20, 4 * longest * 1e3):.0f} ms", tuple(slow), gap)
+    time = f"{max(20, 4 * longest * 1e3):.0f} ms"
+    lossy, fits = _lossy(scope, classes, queues)
+    return Through(flows[0], flows[1], node, home, time, tuple(slow), gap, lossy, fits)
+
+
+def _lossy(scope: Scope, classes: Classes, queues: frozenset[int]) -> tuple[Keys | None, bool]:
+    """What hosts send in a lossy fabric or a lossy queue of these, None for RoCE; and whether it gets into these."""
+    if classes.lossless and (classes.data in queues or not queues):
+        return None, True
+    sent = transports.lossy_of(scope, classes)
+    found = next((own for queue, own in sent.items() if queue in queues), None)
+    if found is None and not classes.lossless:
+        return next(iter(sent.values()), None), not queues
+    return found, found is not None
 
 
 def _rate(scope: Scope, flows: list[Flow], slow: list[tuple[str, int]]) -> int:

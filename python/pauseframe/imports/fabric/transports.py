@@ -40,22 +40,52 @@ LINUX = {
 """Linux's defaults (Documentation/networking/ip-sysctl.rst), which are also those of the presets."""
 
 
-def of_host(scope: Scope, classes: Classes, node: str) -> list[Keys]:
+def of_host(scope: Scope, classes: Classes, node: str, load: str = "auto") -> list[Keys]:
     """What a host sends: each TCP class of its files, and RoCE.
 
     RoCE needs registers of a card, or a lossless class without a TCP class. Without files of the host the classes of
     the switches decide: RoCE in the lossless class, DCTCP in queues with marks.
     """
     host = _host(scope, node)
-    if host is None or not (host.routes or host.sysctl or host.registers):
+    if host is None or not _tells(host):
+        scope.account.assume(
+            f"load {load}: by the lossless and marked queues of the switches, because hosts have no files"
+        )
         return _of_switches(scope, classes)
+    return _of_files(scope, classes, host, load, _speed(scope, node))
+
+
+def _tells(host: Host) -> bool:
+    """True if the files of a host tell what it sends."""
+    return bool(host.routes or host.sysctl or host.registers)
+
+
+def _of_files(scope: Scope, classes: Classes, host: Host, load: str, speed: int) -> list[Keys]:
     found = [_tcp(scope, classes, host, route) for route in _routes(host)] if host.routes or host.sysctl else []
     card = host.registers or host.roce_dscp is not None
     if card or (classes.lossless and not any(own["lossless"] for own in found)):
         why = "files give registers of cards" if card else "no TCP class of the hosts is in the lossless class"
-        scope.account.assume(f"load auto: RoCE, because {why}")
-        found.insert(0, roce(classes, host, speed=_speed(scope, node)))
+        scope.account.assume(f"load {load}: RoCE, because {why}")
+        found.insert(0, roce(classes, host, speed=speed))
     return found
+
+
+def lossy_of(scope: Scope, classes: Classes) -> dict[int, Keys]:
+    """What the fabric's hosts send into lossy queues, by queue: of their files, or by the marks of the switches."""
+    speed = max((cable.speed for cable in scope.cables), default=0)
+    known = [host for _, host in sorted(scope.fabric.hosts.items()) if _tells(host)]
+    sent = [own for host in known for own in _of_files(scope, classes, host, "proof", speed)]
+    found: dict[int, Keys] = {}
+    for own in sent or _of_switches(scope, classes):
+        if not own["lossless"]:
+            queue = own["priority"] if "priority" in own else dict(classes.of_dscp).get(own["dscp"], 0)
+            found.setdefault(queue, own)
+    return found
+
+
+def name_of(own: Keys) -> str:
+    """A transport in words: "cubic in DSCP 0"."""
+    return f"{own['preset']} in {'DSCP' if 'dscp' in own else 'priority'} {own.get('dscp', own.get('priority'))}"
 
 
 def _of_switches(scope: Scope, classes: Classes) -> list[Keys]:
@@ -67,7 +97,6 @@ def _of_switches(scope: Scope, classes: Classes) -> list[Keys]:
         found.insert(0, roce(classes))
     if not found:
         found.append({"preset": "cubic", **best_effort(classes)})
-    scope.account.assume("load auto: by the lossless and marked queues of the switches, because hosts have no files")
     return found
 
 
