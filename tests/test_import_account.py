@@ -194,7 +194,10 @@ def test_a_design_notices_another_limit(tmp_path):
 def test_a_port_without_pfcwd_sw_enable_is_not_watched(tmp_path):
     """Beside ports with it; SONiC before 202205 had no such field, and watched all paused priorities."""
     root = deployed(SHARED, tmp_path / "fabric")
+    (tmp_path / "design.toml").write_text(import_fabric(read_fabric([root]), name="design").toml)
     found = edited(root, lambda tables: tables["PORT_QOS_MAP"]["Ethernet0"].pop("pfcwd_sw_enable"))
+    done = cli("lint", root, "--design", tmp_path / "design.toml", "--select", "PF091")
+    assert "leaf0 PORT_QOS_MAP Ethernet0 pfcwd_sw_enable: error PF091 watchdog False" in done.stdout
     rows = {port: row.get("watchdog") for row in table_of(found.toml)["pfc"]["ports"] for port in row["ports"]}
     assert rows["leaf0:Ethernet0"] is False
     assert rows["leaf0:Ethernet4"] is None

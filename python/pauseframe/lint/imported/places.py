@@ -59,8 +59,8 @@ def place_of(of: Comparison, fact: Fact) -> Place | None:
     )
     if fact.key.startswith("queue "):
         return _of_mark(switch, port, fact.key)
-    if fact.key == "watchdog":
-        table, field = "PFC_WD", ""
+    if fact.key == "watchdog":  # a port with times lacks the priority that they are for
+        table, field = ("PFC_WD", "") if port.watchdog is None else ("PORT_QOS_MAP", "pfcwd_sw_enable")
     if fact.key in {"headroom", "xoff", "alpha"}:
         return _of_group(of, switch, port, fact.key)
     return Place(device, table, port.name, field)
