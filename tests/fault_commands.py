@@ -104,7 +104,7 @@ def load() -> None:
         "view.tables",
         "view.perfetto",
         "lint.rules",
-        "lint.patch",
+        "lint.fix",
         "deploy.write",
         "imports",
         "demo",

@@ -15,8 +15,8 @@ from pauseframe.lint import lint, output
 from pauseframe.lint.engine import rules
 from pauseframe.lint.export import export
 from pauseframe.lint.finding import rule
+from pauseframe.lint.fix import fix
 from pauseframe.lint.output import explain
-from pauseframe.lint.patch import fix
 from pauseframe.lint.yang import validate
 from pauseframe.terminal.text import shows_colours
 from test_fabrics import cli
@@ -652,12 +652,11 @@ def test_a_patch_adds_rows_and_tables(tmp_path):
     profile = {"profile": "pg_lossless_100000_40m_profile"}
     assert json.loads(done.stdout) == {
         "sw": [
-            {"op": "add", "path": "/BUFFER_PG/Ethernet4|3", "value": profile},
-            {"op": "add", "path": "/BUFFER_PG/Ethernet4|4", "value": profile},
+            {"op": "add", "path": "/BUFFER_PG/Ethernet4|3-4", "value": profile},
             {"op": "add", "path": "/VLAN_INTERFACE/Vlan9", "value": {}},
         ]
     }
-    assert "Ethernet4|4" in json.loads((tmp_path / "out/sw/groups.json").read_text())["BUFFER_PG"]
+    assert "Ethernet4|3-4" in json.loads((tmp_path / "out/sw/groups.json").read_text())["BUFFER_PG"]
     assert "BUFFER_PG" not in json.loads((tmp_path / "out/sw/config_db.json").read_text())
     assert (tmp_path / "out/sw/notes.txt").exists()
     assert codes(tmp_path / "out") == []

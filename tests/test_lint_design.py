@@ -18,7 +18,8 @@ from pauseframe.devices.read import read_fabric
 from pauseframe.examples import HOME
 from pauseframe.lint import engine
 from pauseframe.lint.design import read_design
-from pauseframe.lint.patch import fix, write_fixed
+from pauseframe.lint.fix import fix
+from pauseframe.lint.patch import write_fixed
 from test_deploy import planned
 from test_deploy_ports import CASES
 from test_deploy_ports import deployed as with_ports

@@ -23,7 +23,7 @@ from pauseframe.deploy import Settings, write_deployment
 from pauseframe.devices.read import Reading, read_fabric, reread
 from pauseframe.devices.sonic_db import documents
 from pauseframe.lint.engine import judge
-from pauseframe.lint.patch import fix
+from pauseframe.lint.fix import fix
 
 if TYPE_CHECKING:
     from pathlib import Path

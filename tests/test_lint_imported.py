@@ -16,7 +16,7 @@ from pauseframe.examples import HOME
 from pauseframe.imports.fabric import import_fabric
 from pauseframe.lint import engine, output
 from pauseframe.lint.design import read_design
-from pauseframe.lint.patch import fix
+from pauseframe.lint.fix import fix
 from test_fabrics import cli
 from test_lint_kinds import FABRICS, made
 

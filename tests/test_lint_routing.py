@@ -9,7 +9,7 @@ import pytest
 from pauseframe.devices import bgp
 from pauseframe.devices.read import read_fabric
 from pauseframe.lint.engine import judge, rules
-from pauseframe.lint.patch import fix
+from pauseframe.lint.fix import fix
 
 CODES = ("PF001", "PF002", "PF004", "PF064", "PF066", "PF067", "PF068", "PF069")
 

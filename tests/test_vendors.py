@@ -16,8 +16,8 @@ from pauseframe.devices.wiring import lldp_neighbours
 from pauseframe.imports.fabric import import_fabric
 from pauseframe.lint import output
 from pauseframe.lint.engine import judge, rules
+from pauseframe.lint.fix import fix
 from pauseframe.lint.locate import Locator
-from pauseframe.lint.patch import fix
 
 
 @pytest.fixture(scope="module")

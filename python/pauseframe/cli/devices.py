@@ -205,8 +205,9 @@ def _export(report: Any, folder: Path) -> None:
 def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
     """Prints the patches, and names the findings that they leave or cause."""
     from pauseframe.devices.files import shown
+    from pauseframe.lint.fix import fix
     from pauseframe.lint.output import dump
-    from pauseframe.lint.patch import fix, write_fixed
+    from pauseframe.lint.patch import write_fixed
 
     fixed = fix(report)
     print(dump(fixed.patches))
@@ -218,7 +219,7 @@ def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
         say(f"note: the patch causes {finding.code} at {shown(finding.place)}: {finding.message}")
     if fixed.after.findings:
         codes = ", ".join(sorted({finding.code for finding in fixed.after.findings}))
-        say(f"note: findings without a patch: {len(fixed.after.findings)} of {len(report.findings)}: {codes}")
+        say(f"note: findings that the patch leaves: {len(fixed.after.findings)}, mended: {fixed.mended}; {codes}")
         for finding in fixed.after.findings[:MOST_NAMED]:
             what = finding.instead or finding.message
             say(f"note: yours to decide: {finding.code} at {shown(finding.place)}: {what}")

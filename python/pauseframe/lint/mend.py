@@ -14,7 +14,7 @@ from pauseframe.devices.model import End
 from pauseframe.devices.read import reread
 from pauseframe.fabric.headroom import FRAME, annex_o
 from pauseframe.lint.finding import PatchOperation
-from pauseframe.lint.patch import patched
+from pauseframe.lint.fix import patched
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,49 +1,23 @@
-"""The changes that end findings: as JSON patches (RFC 6902) in the form of `config apply-patch`, and in files.
-
-A change can uncover another fault: more headroom may need a larger pool. Therefore the changes are made in rounds, each
-followed by the rules, and a patch is the difference between the first and the last tables.
-"""
+"""Changes of a CONFIG_DB as JSON patches (RFC 6902) in the form of `config apply-patch`, and in files."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-from collections import Counter, defaultdict
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from pauseframe.devices.files import pointer, shown
-from pauseframe.devices.read import reread
 from pauseframe.devices.sonic_schema import TABLES
 from pauseframe.files.atomic import whole_folder, write_text
-from pauseframe.lint.engine import Report, judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pauseframe.devices.model import Place
-    from pauseframe.devices.read import Reading
     from pauseframe.devices.sonic_db import ConfigDb, Row
-    from pauseframe.lint.finding import Finding, PatchOperation
-
-ROUNDS = 6
-"""Maximum number of rounds. The longest chain known has four: group, profile, headroom, pool."""
-
-DESIGN = "PF091"
-"""The rule about differences from a plan or scenario."""
-
-BUFFERS = "PF01"
-"""Rules about profiles, headroom and pools: a change of one may require a change of another."""
-
-TRIES = 8
-"""Maximum number of findings whose patch is left out alone; then all patches of a device are."""
-
-Tables = dict[str, "dict[str, Row]"]
-Cause = tuple[str, "Place"]
-"""A finding whose patch is made: code and first place."""
+    from pauseframe.lint.fix import Fix
 
 
 class Step(TypedDict):
@@ -52,118 +26,6 @@ class Step(TypedDict):
     op: str
     path: str
     value: NotRequired[Any]
-
-
-@dataclass
-class Fix:
-    """Patches by device, and the report on the patched devices."""
-
-    patches: dict[str, list[Step]]
-    after: Report
-    new: list[Finding]
-    """Findings that the patches cause although patches were left out. A fault of a rule; the command names them."""
-
-
-def fix(report: Report) -> Fix:
-    """Patches for all findings that have one, except those that cause a finding which no other patch ends."""
-    left = set[Cause]()
-    after = _rounds(report, left)
-    while new := _new(report, after):
-        devices = {place.device for finding in new for place in finding.places}
-        causes = [_cause(finding) for finding in report.findings if devices & _changes(finding)]
-        causes = [cause for cause in causes if cause not in left]
-        if not causes:
-            break
-        for cause in causes[:TRIES]:
-            after = _rounds(report, left | {cause})
-            if not _new(report, after):
-                break
-        else:
-            left |= set(causes)
-            after = _rounds(report, left)
-    first, last = report.reading.databases, after.reading.databases
-    patches = {name: list(difference(first[name], last[name])) for name in sorted(first)}
-    return Fix({name: steps for name, steps in patches.items() if steps}, after, _new(report, after))
-
-
-def patched(report: Report, finding: Finding) -> Reading:
-    """The reading with the patch of one finding, and what the patch requires of buffers; the same if it has none."""
-    others = {_cause(other) for other in report.findings if other.place != finding.place or other.code != finding.code}
-    alone = Report(report.reading, [rule for rule in report.rules if rule.code.startswith(BUFFERS)], [finding])
-    changed = _round(alone, set())
-    if not changed:
-        return report.reading
-    return _rounds(judge(reread(report.reading, changed), alone.rules), others).reading
-
-
-def _cause(finding: Finding) -> Cause:
-    return finding.code, finding.place
-
-
-def _changes(finding: Finding) -> set[str]:
-    """The devices that the patch of a finding changes."""
-    return {operation.device or finding.place.device for operation in finding.patch}
-
-
-def _new(report: Report, after: Report) -> list[Finding]:
-    known = {(finding.code, place) for finding in report.findings for place in finding.places}
-    return [finding for finding in after.findings if not {(finding.code, place) for place in finding.places} <= known]
-
-
-def _rounds(report: Report, left: set[Cause]) -> Report:
-    """The report after patches were applied until nothing changes; `left` are findings whose patch is left out."""
-    now = report
-    for _ in range(ROUNDS):
-        changed = _round(now, left)
-        if not changed:
-            break
-        now = judge(reread(now.reading, changed), report.rules)
-    return now
-
-
-def _round(report: Report, left: set[Cause]) -> dict[str, ConfigDb]:
-    """The databases that change if each finding's patch is applied; of two patches of one value the first counts.
-
-    Differences from a design come alone and first: other rules would mend the same faults towards other values.
-    """
-    made = [finding for finding in report.findings if finding.patch and _cause(finding) not in left]
-    return _applied(report, [f for f in made if f.code == DESIGN]) or _applied(report, made)
-
-
-def _applied(report: Report, findings: Sequence[Finding]) -> dict[str, ConfigDb]:
-    databases = report.reading.databases
-    changed: dict[str, ConfigDb] = {}
-    taken: dict[str, set[tuple[str, ...]]] = defaultdict(set)
-    for place, operation in ((finding.place, operation) for finding in findings for operation in finding.patch):
-        device = operation.device or place.device
-        path = (operation.table, operation.key, *filter(None, [operation.field]))
-        if device not in databases or path in taken[device] or path[:2] in taken[device]:
-            continue
-        tables = changed[device].tables if device in changed else deepcopy(databases[device].tables)
-        if _apply(tables, operation):
-            taken[device].add(path)
-            changed[device] = replace(databases[device], tables=tables)
-    return changed
-
-
-def _apply(tables: Tables, change: PatchOperation) -> bool:
-    """Applies an operation to tables; False if they have the value already."""
-    rows = tables.get(change.table, {})
-    row = rows.get(change.key)
-    if change.value is None:
-        if row is None or (change.field and change.field not in row):
-            return False
-        if change.field:
-            del row[change.field]
-        else:
-            del rows[change.key]
-        return True
-    if row is not None and (not change.field or row.get(change.field) == change.value):
-        return False
-    into = tables.setdefault(change.table, {}).setdefault(change.key, {})
-    if change.field:
-        into[change.field] = change.value
-    return True
 
 
 def difference(before: ConfigDb, after: ConfigDb) -> Iterator[Step]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import DEFAULT_MTU, BufferProfile, Fabric, Place, Port, Switch
+from pauseframe.devices.model import DEFAULT_MTU, BufferProfile, End, Fabric, Place, Port, Switch
 from pauseframe.fabric.headroom import FRAME, AnnexO, annex_o
 from pauseframe.lint.finding import SONIC, VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import NO_ALPHA, group_of, lossless_mtus
@@ -339,10 +339,16 @@ def _misnamed(reading: Reading, switch: Switch, port: Port, group: int) -> Itera
         wrong.append(f"{port.speed} Mb/s")
     if port.cable is not None and port.cable != cable:
         wrong.append(f"{port.cable:g} m")
-    if wrong:
+    if wrong and port.cable == 0:
+        yield Finding(
+            Place(switch.name, "BUFFER_PG", key, "profile"),
+            f"{shown(name)} is for {speed} Mb/s and {cable:g} m, the port has {' and '.join(wrong)}",
+            "the length of the cable in CABLE_LENGTH",
+        )
+    elif wrong:
         right = f"pg_lossless_{port.speed or speed}_{port.cable if port.cable is not None else cable:g}m_profile"
         exists = right in switch.profiles
-        made = () if exists else _made(reading, switch, port, (name, right))
+        made = () if exists or _in_doubt(reading, switch, port) else _made(reading, switch, port, (name, right))
         bound = (PatchOperation("BUFFER_PG", key, "profile", right),) if exists or made else ()
         yield Finding(
             Place(switch.name, "BUFFER_PG", key, "profile"),
@@ -350,6 +356,13 @@ def _misnamed(reading: Reading, switch: Switch, port: Port, group: int) -> Itera
             f"profile {right}" + ("" if exists else ", which is to be made"),
             patch=(*made, *bound),
         )
+
+
+def _in_doubt(reading: Reading, switch: Switch, port: Port) -> bool:
+    """True if the port at the other end has another speed or cable length, so that either may be wrong."""
+    far = reading.fabric.peers().get(End(switch.name, port.name))
+    other = None if far is None else reading.fabric.port(far)
+    return other is not None and (other.speed != port.speed or other.cable != port.cable)
 
 
 def _made(reading: Reading, switch: Switch, port: Port, names: tuple[str, str]) -> tuple[PatchOperation, ...]:
@@ -500,12 +513,31 @@ def check_unused(reading: Reading) -> Iterator[Finding]:
         for group in sorted(set(port.groups) - used):
             profile = switch.profiles.get(port.groups[group] or "")
             if profile and profile.has_headroom:
-                paused = ",".join(map(str, sorted(port.lossless | {group})))
+                instead, patch = _paused_or_lossy(reading, switch, port, group)
                 yield Finding(
                     _place(switch, port, group),
                     f"group {group} has headroom, priority {group} is not paused",
-                    f'pfc_enable "{paused}"',
-                    patch=(PatchOperation("PORT_QOS_MAP", port.name, "pfc_enable", paused),)
-                    if port.qos.key == port.name
-                    else (),
+                    instead,
+                    patch=patch,
                 )
+
+
+def _paused_or_lossy(
+    reading: Reading, switch: Switch, port: Port, group: int
+) -> tuple[str, tuple[PatchOperation, ...]]:
+    """Pause the priority of a group, or, if the other end does not, the profile of this group at other ports."""
+    paused = ",".join(map(str, sorted(port.lossless | {group})))
+    far = reading.fabric.peers().get(End(switch.name, port.name))
+    there, nic = (None, None) if far is None else (reading.fabric.port(far), reading.fabric.nic(far))
+    pauses = there.lossless if there is not None else None if nic is None else nic.pfc
+    lossy = Counter(
+        name
+        for own in switch.ports.values()
+        if (name := own.groups.get(group)) and name in switch.profiles and not switch.profiles[name].has_headroom
+    )
+    if pauses is None or group in pauses or not lossy:
+        patch = (PatchOperation("PORT_QOS_MAP", port.name, "pfc_enable", paused),)
+        wanted = port.qos.key == port.name and (pauses is None or group in pauses)
+        return f'pfc_enable "{paused}"', patch if wanted else ()
+    place, usual = _place(switch, port, group), lossy.most_common(1)[0][0]
+    return f"profile {shown(usual)}", (PatchOperation(place.table, place.key, place.field, usual),)

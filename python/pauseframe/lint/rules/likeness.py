@@ -10,6 +10,7 @@ from pauseframe.devices.files import shown
 from pauseframe.devices.model import QOS_MAPS, Place
 from pauseframe.lint.finding import HOSTS, SONIC, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.rules.hosts import differing_forms, facts_of
+from pauseframe.lint.usual import ITS_OWN, OF_PORTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,13 +44,9 @@ _OF_HOSTS = {"sysctl", "route", "card", "link", "dcb", "offload", "nft", "bond",
 """Values of hosts that have no addresses, by the tables of `facts_of`."""
 _BY_KEY = {"sysctl", "card"}
 """Those whose rows have a name; of others, the values of all rows are compared."""
-_OF_PORTS = ("PORT", "PORT_QOS_MAP", "PFC_WD", "QUEUE", "BUFFER_QUEUE", "BUFFER_PG")
 _OF_DOGS = {"action", "detection_time", "restoration_time"}
 FEWEST_SWITCHES = 3
 """Minimum number of switches with ports whose queues are compared in the whole fabric."""
-_ITS_OWN = {"lanes", "alias", "index", "description", "core_id", "core_port_id", "num_voq", "subport", "admin_status",
-            "mac", "laser_freq", "tx_power", "dhcp_servers", "dhcpv6_servers"}  # fmt: skip
-"""Fields in which ports or switches differ by design."""
 
 
 @rule("PF090", "unlike-its-like", "https://github.com/sonic-net/SONiC/wiki (configurations come from templates)",
@@ -170,7 +167,7 @@ def _kinds_of_ports(
 
 def _among_ports(switch: Switch, database: ConfigDb, ports: Sequence[Port]) -> Iterator[Finding]:
     names = {port.name for port in ports}
-    for table in _OF_PORTS:
+    for table in OF_PORTS:
         by_part: dict[str, dict[str, tuple[str, dict[str, str]]]] = defaultdict(dict)
         for key, row in database.rows(table).items():
             port, _, part = key.partition("|")
@@ -207,7 +204,7 @@ def _odd(
     """
     if len(rows) < FEWEST:
         return
-    for field in sorted({field for row in rows.values() for field in row} - _ITS_OWN):
+    for field in sorted({field for row in rows.values() for field in row} - ITS_OWN):
         values = Counter(row.get(field) for row in rows.values())
         usual, count = values.most_common(1)[0]
         if count == len(rows) - MOST_ODD and (usual is not None or added):

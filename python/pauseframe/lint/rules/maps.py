@@ -327,14 +327,35 @@ def check_intruders(reading: Reading) -> Iterator[Finding]:
             if not lossy or group not in _paused_groups(switch, port) or key in seen or port.qos.tc_to_pg is None:
                 continue
             seen.add(key)
+            instead, patch = _out_of_group(switch, port, tc)
             yield Finding(
                 Place(switch.name, "TC_TO_PRIORITY_GROUP_MAP", port.qos.tc_to_pg, str(tc)),
                 f"class {tc} fills lossless group {group} and leaves by queue {queues[tc]}, which no pause stops",
-                '"0", the lossy group',
-                patch=()
-                if 0 in _paused_groups(switch, port)
-                else (PatchOperation("TC_TO_PRIORITY_GROUP_MAP", port.qos.tc_to_pg, str(tc), "0"),),
+                instead,
+                patch=patch,
             )
+
+
+def _out_of_group(switch: Switch, port: Port, tc: int) -> tuple[str, tuple[PatchOperation, ...]]:
+    """Advice and patch for a class in a lossless group that leaves by a lossy queue.
+
+    The class of a paused priority belongs into that group, so the fault is in the maps of its queue.
+    """
+    groups = switch.mapped("tc_to_pg", port.qos.tc_to_pg) or {}
+    queues = switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}
+    own = [p for p in port.lossless if group_of(switch, port, p) == groups[tc]]
+    lacking = [p for p in own if p == tc or not classes_of(switch, port, p)]
+    if lacking:
+        priority = min(lacking, key=lambda p: p != tc)
+        queue, mapped = queue_of(switch, port, priority), switch.mapped("pfc_to_queue", port.qos.pfc_to_queue) or {}
+        table, row, value = "TC_TO_QUEUE_MAP", port.qos.tc_to_queue, queue
+        if queue != priority and queues[tc] == priority and priority in mapped:
+            table, row, value = "MAP_PFC_PRIORITY_TO_QUEUE", port.qos.pfc_to_queue, priority
+        operation = PatchOperation(table, row or "", str(tc if table.startswith("TC") else priority), str(value))
+        return f'"{operation.field}": "{value}" in {table}', (operation,) if row else ()
+    if 0 in _paused_groups(switch, port):
+        return "a lossy group", ()
+    return '"0", the lossy group', (PatchOperation("TC_TO_PRIORITY_GROUP_MAP", port.qos.tc_to_pg or "", str(tc), "0"),)
 
 
 @rule(
