@@ -117,13 +117,13 @@ def _of_each_port(host: Host, names: list[str]) -> None:
 
 
 def _read_card(host: Host, variables: dict[str, str]) -> None:
-    """The registers of a script of `pauseframe deploy`, and the DSCP of RoCE, the upper bits of its traffic class."""
+    """The registers of a script of `pauseframe deploy`, and the traffic class of RoCE."""
     for pair in variables.get("registers", "").split():
         file, _, text = pair.partition("=")
         if (value := whole_number(text)) is not None:
             host.registers[file.rpartition("/")[2].upper()] = value
     if (traffic_class := number_in(variables.get("roce_tos"), 0, 255)) is not None:
-        host.roce_dscp = traffic_class >> 2
+        host.roce_traffic_class = traffic_class
 
 
 def _words(line: str) -> list[str]:

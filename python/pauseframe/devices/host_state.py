@@ -123,14 +123,14 @@ def _field(value: Json) -> str:
 
 
 def _add_card(host: Host, path: Path) -> None:
-    """Registers of DCQCN and the DSCP of RoCE packets, by their files in sysfs."""
+    """Registers of DCQCN and the traffic class of RoCE packets, by their files in sysfs."""
     for file, text in _pairs(path):
         parts = file.split("/")
         if "ecn" in parts and (value := whole_number(text)) is not None:
             host.registers[parts[-1].upper()] = value
         numbers = re.findall(r"\d+", text)
         if parts[-1] == "traffic_class" and numbers and (octet := number_in(numbers[-1], 0, 255)) is not None:
-            host.roce_dscp = octet >> 2
+            host.roce_traffic_class = octet
 
 
 def ets_of_words(nic: Nic, words: list[str]) -> None:

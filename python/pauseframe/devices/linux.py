@@ -185,7 +185,8 @@ def _merge(first: Host, forms: list[Host]) -> None:
     for form in reversed(forms):
         first.sysctl = form.sysctl | first.sysctl
         first.registers = form.registers | first.registers
-        first.roce_dscp = form.roce_dscp if first.roce_dscp is None else first.roce_dscp
+        if first.roce_traffic_class is None:
+            first.roce_traffic_class = form.roce_traffic_class
         for nic in form.nics.values():
             known = first.nics.get(nic.name)
             if known is not None and known.pfc is None:

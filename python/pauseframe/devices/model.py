@@ -412,8 +412,8 @@ class Host:
     bonds: dict[str, Bond] = field(default_factory=dict)
     registers: dict[str, int] = field(default_factory=dict)
     """Registers of DCQCN of the host's RoCE card by the names of mlxconfig, without the number of the port."""
-    roce_dscp: int | None = None
-    """DSCP of the host's RoCE packets, if a file gives it."""
+    roce_traffic_class: int | None = None
+    """DSCP and ECN bits of the host's RoCE packets as one octet, if a file gives it."""
     code_points: dict[str, int] = field(default_factory=dict)
     """DSCP that packets of a source address get (nftables); others have what their sockets set, by default 0."""
     rules: dict[str, int] = field(default_factory=dict)
@@ -422,6 +422,11 @@ class Host:
     """Tables of which the files of collect.sh have every value, by the names that findings use."""
     forms: dict[str, Host] = field(default_factory=dict)
     """The host by each of its files: what was collected, networkd, netplan.yaml, setup.sh."""
+
+    @property
+    def roce_dscp(self) -> int | None:
+        """DSCP of the host's RoCE packets, if a file gives it."""
+        return None if self.roce_traffic_class is None else self.roce_traffic_class >> 2
 
     def vlans(self) -> list[HostVlan]:
         """The VLAN interfaces of all NICs."""

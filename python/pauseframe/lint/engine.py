@@ -28,6 +28,7 @@ _MODULES = (
     "lossless_queues",
     "pools",
     "maps",
+    "notifications",
     "marking",
     "watchdog",
     "ends",
@@ -146,7 +147,7 @@ def _kind(reading: Reading, finding: Finding) -> str:
 def _fault(finding: Finding) -> tuple[object, ...]:
     """What findings of one fault have in common."""
     place, other = finding.place, finding.other
-    end = () if other is None else (place, other)
+    end = () if other is None else (other,)
     texts = finding.message, finding.instead, finding.source
     return finding.code, finding.severity, place.table, place.field, *end, *texts
 

@@ -223,8 +223,8 @@ def facts_of(host: Host) -> Facts:
     found |= {("card", name, "register"): str(value) for name, value in host.registers.items()}
     found |= {("nft", address, "dscp"): str(point) for address, point in host.code_points.items()}
     found |= {("rule", f"from {address}", "lookup"): str(table) for address, table in host.rules.items()}
-    if host.roce_dscp is not None:
-        found["card", "RoCE", "dscp"] = str(host.roce_dscp)
+    if host.roce_traffic_class is not None:
+        found["card", "RoCE", "traffic_class"] = str(host.roce_traffic_class)
     return found | {("sysctl", name, "value"): " ".join(value.split()) for name, value in host.sysctl.items()}
 
 

@@ -21,7 +21,7 @@ from pauseframe.terminal.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pauseframe.devices.model import Fabric
+    from pauseframe.devices.model import Fabric, Host, Nic
     from pauseframe.devices.read import Reading
 
 BYTES_PER_MBPS = 125_000
@@ -270,7 +270,8 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
     """A host marks its lossless traffic with a code point that its switch puts into a lossy class.
 
     The host's NIC pauses for priority 3 and sends DSCP 26, or 802.1p 3 in a VLAN; the switch must map exactly that to a
-    paused priority.
+    paused priority. Where files give the traffic class of RoCE packets (`setup.sh`, `roce.txt`), its DSCP must be
+    lossless too, unless TCP of the host uses the lossless class.
 
     Incident: the two documents of PF021: the NIC's guide marks 26, which SONiC's AZURE map makes lossy.
     """
@@ -279,21 +280,11 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
         if nic is None or port is None or not nic.pfc or not port.lossless:
             continue
         switch = reading.fabric.switches[b.device]
-        place, other = Place(a.device, "dcb", a.port), Place(b.device, "PORT_QOS_MAP", b.port)
-        safe = lossless_code_points(switch, port, "dscp_to_tc")
-        sent = {dscp for dscp, priority in nic.dscp_to_priority.items() if priority in nic.pfc}
-        if safe is not None and nic.trust == "dscp" and sent - safe:
-            listed = ", ".join(map(str, sorted(sent - safe)[:8]))
-            lossless = f"one of DSCP {', '.join(map(str, sorted(safe)[:8]))}, or " if safe else ""
-            yield Finding(
-                place,
-                f"DSCP {listed}: lossless at the host, lossy at {shown(str(b))}",
-                f"{lossless}another map at the switch",
-                other,
-            )
+        yield from _lossy_dscps(reading.fabric.hosts[a.device], nic, switch, port)
         tagged = lossless_code_points(switch, port, "dot1p_to_tc")
         if tagged is None:
             continue
+        other = Place(b.device, "PORT_QOS_MAP", b.port)
         for vlan in nic.vlans.values():
             points = set(vlan.egress.values())
             if points & nic.pfc and not points & nic.pfc <= tagged:
@@ -302,6 +293,28 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
                     f"802.1p {sorted(points & nic.pfc - tagged)[0]} in VLAN {vlan.id} is lossy at {shown(str(b))}",
                     other=other,
                 )
+
+
+def _lossy_dscps(host: Host, nic: Nic, switch: Switch, port: Port) -> Iterator[Finding]:
+    """DSCPs of a NIC's paused priorities, and of RoCE, that are lossy at the switch; alike for all ports of a map."""
+    safe = lossless_code_points(switch, port, "dscp_to_tc")
+    if safe is None:
+        return
+    at_map = Place(switch.name, "DSCP_TO_TC_MAP", port.qos.dscp_to_tc or "")
+    other = at_map if switch.kind == "sonic" else Place(switch.name, "PORT_QOS_MAP", port.name)
+    lossless = f"one of DSCP {', '.join(map(str, sorted(safe)[:8]))}, or " if safe else ""
+    instead = f"{lossless}another map at the switch"
+    sent = {dscp for dscp, priority in nic.dscp_to_priority.items() if priority in (nic.pfc or ())}
+    if nic.trust == "dscp" and sent - safe:
+        listed = ", ".join(map(str, sorted(sent - safe)[:8]))
+        message = f"DSCP {listed}: lossless at the host, lossy at {shown(switch.name)}"
+        yield Finding(Place(host.name, "dcb", nic.name), message, instead, other)
+    own = host.roce_dscp
+    # TCP in the lossless class: that class may be for it, and RoCE lossy by intention.
+    if own is None or own in safe or own in sent or safe & set(host.code_points.values()):
+        return
+    message = f"RoCE packets have DSCP {own}, which is lossy at {shown(switch.name)}: the NIC pauses for none of them"
+    yield Finding(Place(host.name, "card", "RoCE", "traffic_class"), message, instead, other)
 
 
 @rule(
@@ -356,115 +369,6 @@ def _out_of_group(switch: Switch, port: Port, tc: int) -> tuple[str, tuple[Patch
     if 0 in _paused_groups(switch, port):
         return "a lossy group", ()
     return '"0", the lossy group', (PatchOperation("TC_TO_PRIORITY_GROUP_MAP", port.qos.tc_to_pg or "", str(tc), "0"),)
-
-
-@rule(
-    "PF025",
-    "cnp-in-lossless-class",
-    "Zhu et al., SIGCOMM 2015 §3.3: CNPs have a separate high priority",
-    "NVIDIA: mlxconfig CNP_DSCP (48) and CNP_802P_PRIO (6)",
-    severity=Severity.warning,
-    devices=VENDORS,
-)
-def check_notifications(reading: Reading) -> Iterator[Finding]:
-    """The code point of congestion notification packets maps to a paused priority.
-
-    The code point is the CNP_DSCP of the hosts' cards, if their `mlxconfig.txt` or `setup.sh` gives it, else 48.
-
-    A CNP tells a RoCE sender to slow down. In a paused class it waits behind the data that it should slow down, and a
-    pause stops it. CNPs belong into a lossy class that is served before the lossless ones.
-
-    No incident is known. `rdma_cnp_priority` shows the effect in a simulation.
-    """
-    seen: set[tuple[str, str | None]] = set()
-    cnp = reading.fabric.cnp_dscp
-    for switch, port in reading.fabric.ports():
-        key = (switch.name, port.qos.dscp_to_tc)
-        points = lossless_code_points(switch, port, "dscp_to_tc")
-        if points is None or cnp not in points or key in seen or port.qos.dscp_to_tc is None:
-            continue
-        seen.add(key)
-        yield Finding(
-            Place(switch.name, "DSCP_TO_TC_MAP", port.qos.dscp_to_tc, str(cnp)),
-            f"DSCP {cnp}, which NICs give to CNPs, gets into a paused priority (port {shown(port.name)} and those "
-            "with the same map)",
-            '"6", or another class of a lossy queue with a strict scheduler',
-            patch=_to_class_6(switch, port, cnp),
-        )
-
-
-def _to_class_6(switch: Switch, port: Port, cnp: int) -> tuple[PatchOperation, ...]:
-    """CNPs to class 6, if its queue has neither lossless nor best-effort traffic."""
-    queues = switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}
-    points = switch.mapped("dscp_to_tc", port.qos.dscp_to_tc) or {}
-    if queues.get(6) in {None, queues.get(points.get(0, -1)), *lossless_queues(switch, port)}:
-        return ()
-    return (PatchOperation("DSCP_TO_TC_MAP", port.qos.dscp_to_tc or "", str(cnp), "6"),)
-
-
-@rule(
-    "PF026",
-    "cnp-waits-behind-data",
-    "NVIDIA Cumulus Linux and Onyx, RoCE: traffic class 6 (CNP) is strict, RoCE and other traffic share by weight",
-    "Zhu et al., SIGCOMM 2015 §3.3: CNPs have a separate high priority",
-    severity=Severity.warning,
-    devices=VENDORS,
-)
-def check_queue_of_notifications(reading: Reading) -> Iterator[Finding]:
-    """CNPs share the queue of best-effort traffic (DSCP 0), or wait behind a strict queue of data.
-
-    In the queue of best-effort traffic, a CNP waits behind bulk transfers and is dropped with them when the queue is
-    full. Behind a strict queue, it can wait as long as that queue has packets. A weighted queue for CNPs beside
-    weighted queues of data is fine: it has its share.
-
-    No incident is known.
-    """
-    seen: set[tuple[object, ...]] = set()
-    cnp = reading.fabric.cnp_dscp
-    for switch, port in reading.fabric.ports():
-        points, queues = (
-            switch.mapped(kind, name) if (name := getattr(port.qos, kind)) else None
-            for kind in ("dscp_to_tc", "tc_to_queue")
-        )
-        if not port.lossless or not points or queues is None or points.get(cnp, 0) not in queues:
-            continue
-        tc = points.get(cnp, 0)  # SAI: a code point that the map lacks has class 0
-        queue, table, row = queues[tc], "DSCP_TO_TC_MAP", port.qos.dscp_to_tc or ""
-        if queue in lossless_queues(switch, port):
-            continue  # PF025
-        bulk = queues.get(points.get(0, -1))
-        strict = _strict_data_queue(switch, port, queue, bulk)
-        key = (switch.name, row, port.qos.tc_to_queue, strict)
-        if key in seen:
-            continue
-        seen.add(key)
-        ports = f"(port {shown(port.name)} and those with the same maps)"
-        if queue == bulk:
-            yield Finding(
-                Place(switch.name, table, row, str(cnp)),
-                f"DSCP {cnp}, which NICs give to CNPs, shares queue {queue} with DSCP 0 {ports}",
-                '"6", or another class whose queue has no bulk traffic',
-                patch=_to_class_6(switch, port, cnp),
-            )
-        elif strict is not None:
-            yield Finding(
-                Place(switch.name, "QUEUE", f"{port.name}|{queue}", "scheduler"),
-                f"queue {queue} of the CNPs has a share, and queue {strict} of data is strict {ports}",
-                "a scheduler of type STRICT",
-                patch=(PatchOperation("QUEUE", f"{port.name}|{queue}", "scheduler", port.queues[strict].scheduler),),
-            )
-
-
-def _strict_data_queue(switch: Switch, port: Port, of_notifications: int, bulk: int | None) -> int | None:
-    """A strict queue of a paused priority or of best-effort traffic, if that of CNPs is not strict."""
-
-    def is_strict(number: int) -> bool:
-        queue = port.queues.get(number)
-        scheduler = switch.schedulers.get(queue.scheduler) if queue and queue.scheduler else None
-        return scheduler is not None and scheduler.kind == "STRICT"
-
-    data = sorted(lossless_queues(switch, port) | ({bulk} if bulk is not None else set()))
-    return None if is_strict(of_notifications) else next((number for number in data if is_strict(number)), None)
 
 
 @rule(

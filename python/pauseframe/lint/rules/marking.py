@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import QOS_MAPS, Place, Port, Switch, Wred
-from pauseframe.lint.finding import EVERY, VENDORS, Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import EVERY, HOSTS, SONIC, VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.rules.ends import host_links
 from pauseframe.lint.subject import NO_ALPHA, best_effort_queues, group_of, held_alone, lossless_queues, queue_of, share
 from pauseframe.terminal.text import counted
@@ -324,13 +324,15 @@ def check_step(reading: Reading) -> Iterator[Finding]:
     "Judd, Attaining the Promise and Avoiding the Pitfalls of TCP in the Datacenter, NSDI 2015, §7.1",
     "RFC 3168 §7 (packets that are not ECN-capable are dropped where others are marked)",
     severity=Severity.warning,
+    devices=(*SONIC, *HOSTS),
 )
 def check_traffic(reading: Reading) -> Iterator[Finding]:
     """A queue that marks also gets packets of hosts that ask for no ECN: it drops them where it marks others.
 
     Such traffic starves beside DCTCP, and even beside its like: in a simulation, two CUBIC flows through a queue that
     marks above 22.5 KB got 9.41 and 0.001 of 10 Gb/s. The rule needs the files of hosts: their TCP settings, routes,
-    and the code points of their addresses. PF035 finds the queue of best-effort traffic without them.
+    the code points of their addresses, and the traffic class of RoCE packets, whose two lower bits are 0 without ECN.
+    PF035 finds the queue of best-effort traffic without them.
 
     Incident: Judd's data centre (NSDI 2015, §7.1), where packets without ECN were dropped at queues that marked the
     others, and such hosts starved.
@@ -353,6 +355,26 @@ def check_traffic(reading: Reading) -> Iterator[Finding]:
                 f"queue {number} marks, and drops {_KINDS[kind]} {value} of {len(names)} hosts without ECN, such as "
                 f"{shown(min(names))}",
                 "another queue for one of the two",
+            )
+
+    yield from _cards_without_ecn(reading)
+
+
+def _cards_without_ecn(reading: Reading) -> Iterator[Finding]:
+    """Hosts whose RoCE packets are not ECN-capable, and get into queues that mark."""
+    for host in reading.fabric.hosts.values():
+        octet = host.roce_traffic_class
+        if octet is None or octet & 3:
+            continue
+        dscp = octet >> 2
+        queues = ((s, p, _queue_of_point(s, p, "dscp", dscp)) for s, p in reading.fabric.ports())
+        marking = next((n for s, p, n in queues if n is not None and _marks(s, p, n)), None)
+        if marking is not None:
+            yield Finding(
+                Place(host.name, "card", "RoCE", "traffic_class"),
+                f"RoCE packets have traffic class {octet}: not ECN-capable, and queue {marking} of DSCP {dscp} marks: "
+                "it drops them",
+                f"{octet | 2}: ECT(0)",
             )
 
 
