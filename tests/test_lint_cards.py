@@ -11,6 +11,7 @@ from pauseframe.deploy.scenario import deploy_scenario
 from pauseframe.examples import HOME
 from pauseframe.lint.engine import lint
 from pauseframe.lint.fix import fix
+from pauseframe.lint.locate import Locator
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +111,28 @@ def test_switches_without_a_queue_for_the_cnps_of_the_cards(roce: Path) -> None:
     report = lint([roce])
     assert {f.place.table for f in report.findings} == {"DSCP_TO_TC_MAP"}
     assert fix(report).after.findings == []
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message", "line"),
+    [
+        ("setup.sh", "--trust dscp", "--trust pcp", "pcp in mlnx_qos of setup.sh, dscp in setup.sh", "--trust pcp"),
+        ("setup.sh", "clamp_tgt_rate=0", "clamp_tgt_rate=1", "0 in mlxconfig.txt, 1 in setup.sh", "CLAMP_TGT_RATE_P1"),
+        ("mlxconfig.txt", "CLAMP_TGT_RATE_P1  ", "CLAMP_TGT_RATE_P1 1", "1 in mlxconfig.txt, 0 in setup", "_P1 1"),
+        ("sysctl.conf", "tcp_sack = 1", "tcp_sack = 0", "0 in sysctl.conf, 1 in setup.sh", "tcp_sack = 0"),
+        ("setup.sh", "tcp_sack=1", "tcp_sack=0", "1 in sysctl.conf, 0 in setup.sh", "tcp_sack = 1"),
+        ("setup.sh", "mtu 4200", "mtu 4000", "in networkd", "mtu 4000"),
+    ],
+)
+def test_files_that_differ_are_named_with_the_line(
+    roce: Path, file: str, old: str, new: str, message: str, line: str
+) -> None:
+    """PF075 names the two files that have the value, and the line of the later one."""
+    path = roce / "hosts/host5" / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    report = lint([roce])
+    (finding,) = (f for f in report.findings if f.code == "PF075")
+    assert message in finding.message
+    at = Locator(report.reading).find(finding.place, finding.source)
+    assert line in Path(at.file).read_text().splitlines()[at.line - 1], at

@@ -139,8 +139,8 @@ ONE_VALUE = [  # Pairs of (file, regular expression, replacement, places of the 
     ("setup.sh", r"rto_min 5ms", "rto_min 50ms", {"PF075 host0 route 10.1.0.0/16 pf100 rto_min"}),
     ("setup.sh", r"congctl dctcp", "congctl cubic", {"PF075 host0 route 10.1.0.0/16 pf100 congctl"}),
     ("setup.sh", r"tcp_ecn=1", "tcp_ecn=0", {"PF075 host0 sysctl net.ipv4.tcp_ecn value"}),
-    ("setup.sh", r"3:on", "3:off", {"PF052 host0 dcb eth1", "PF075 host0 dcb eth1 prio-pfc"}),
-    ("setup.sh", r"--pfc 0,0,0,1", "--pfc 0,0,0,0", {"PF075 host0 dcb eth1 prio-pfc"}),
+    ("setup.sh", r"3:on", "3:off", {"PF052 host0 dcb eth1", "PF075 host0 mlnx_qos eth1 prio-pfc"}),
+    ("setup.sh", r"--pfc 0,0,0,1", "--pfc 0,0,0,0", {"PF075 host0 mlnx_qos eth1 prio-pfc"}),
     ("setup.sh", r" rto_min 5ms", "", {"PF075 host0 route 10.1.0.0/16 pf100 rto_min"}),
     ("sysctl.conf", r"(tcp_ecn ?=) ?1", r"\1 2", {"PF075 host0 sysctl net.ipv4.tcp_ecn value"}),
     ("networkd/40-pauseframe.network", r"MTUBytes=9000", "MTUBytes=1500", {

@@ -7,6 +7,7 @@ ports is a switch; every other device is a host.
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from pauseframe.devices import bonds, wiring
@@ -154,7 +155,8 @@ def _pfc(path: Path, row: dict[str, Json]) -> frozenset[int] | None:
 def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
     """The host of a folder: as collected from it, else by the first of its files."""
     forms: dict[str, Host] = {}
-    own = Host(name, str(path), sysctl=dict(_sysctls(path)))
+    settings = dict(_sysctls(path))
+    own = Host(name, str(path), sysctl=settings if links else {})
     for row in links:
         _add_link(own, path, row)
     for row in links:
@@ -172,7 +174,9 @@ def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
     forms |= {file: read(path / file) for file, read in readers if (path / file).is_file()}
     if (path / CARD).is_file():
         forms[CARD] = Host(name, str(path / CARD), registers=_registers(path / CARD))
-    first = next(iter(forms.values()), own)
+    if settings and not links:
+        forms["sysctl.conf"] = Host(name, str(path / "sysctl.conf"), sysctl=settings)
+    first = deepcopy(next(iter(forms.values()), own))
     _merge(first, list(forms.values()))
     if SCRIPT in forms and (nvidia := read_nvidia(path / SCRIPT)).nics:
         forms[NVIDIA] = nvidia
@@ -181,7 +185,7 @@ def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
 
 
 def _merge(first: Host, forms: list[Host]) -> None:
-    """Adds to the first form of a host what the others alone have."""
+    """Adds to a copy of the first form of a host what the others alone have."""
     for form in reversed(forms):
         first.sysctl = form.sysctl | first.sysctl
         first.registers = form.registers | first.registers

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pauseframe.lint.words import offset_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,8 +21,9 @@ _TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|[\[\]{},]')
 _DEEPEST = 6
 """Maximum length of a path: case, module, table, list, row, field."""
 _OF_HOSTS = {
-    "dcb": ("dcb-*.json",),
-    "sysctl": ("sysctl.*",),
+    "dcb": ("dcb-*.json", "setup.sh"),
+    "sysctl": ("sysctl.*", "setup.sh"),
+    "card": ("mlxconfig.txt", "roce.txt", "setup.sh"),
     "link": ("ip-link.json", "networkd/*.network"),
     "vlan": ("ip-link.json", "networkd/*.netdev"),
     "route": ("ip-route.json", "networkd/*.network"),
@@ -62,9 +65,8 @@ class Locator:
         host = self._reading.fabric.hosts.get(place.device) or self._reading.fabric.switches.get(place.device)
         source = source or (host.source if host else "")
         files = list(_files(Path(source), place.table)) if source else []
-        words = [word for word in (place.key, place.field) if word]
-        for file in files if words else ():
-            if (at := self._search(str(file), words[0])) is not None:
+        for file in files if place.key or place.field else ():
+            if (at := offset_of(self._text(str(file)), place.table, place.key, place.field)) is not None:
                 return self._at(str(file), at)
         return Location(str(files[0]) if len(files) == 1 else source)
 
@@ -97,11 +99,6 @@ class Locator:
             path = Path(file)
             self._texts[file] = path.read_text(encoding="utf-8-sig", errors="replace") if path.is_file() else ""
         return self._texts[file]
-
-    def _search(self, file: str, words: str) -> int | None:
-        pattern = r"\s+".join(map(re.escape, words.split()))
-        found = re.search(rf"(?<![\w.]){pattern}(?![\w.])", self._text(file))
-        return found.start() if found else None
 
     def _at(self, file: str, offset: int) -> Location:
         before = self._text(file)[:offset]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.host_files import NETPLAN, NVIDIA
+from pauseframe.devices.host_files import NETPLAN, NVIDIA, SCRIPT
 from pauseframe.devices.linux import COLLECTED
 from pauseframe.devices.model import Place
 from pauseframe.lint.finding import HOSTS, Finding, Severity, rule
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 Facts = dict[tuple[str, str, str], str]
 """Values by (table, key, field)."""
-_NO_FIELDS = {"networkd": ("features", "trust"), NETPLAN: ("egress-qos-map", "trust"), NVIDIA: ("dscp-prio",)}
+_NO_FIELDS = {"networkd": ("features", "trust"), NETPLAN: ("egress-qos-map", "trust"), NVIDIA: ("dscp-prio",),
+              SCRIPT: ("trust",)}  # fmt: skip
 """Fields that a form cannot express, of rows that it has."""
 DCTCP_RTO_MIN_MS = 200.0
 """Linux's default minimum RTO in milliseconds, without `rto_min` on the route."""
@@ -165,18 +166,22 @@ def check_forms(reading: Reading) -> Iterator[Finding]:
 
 def differing_forms(host: Host) -> Iterator[Finding]:
     """The values in which the files of a host differ."""
-    (first, *others) = host.forms or [""]
+    names = [*host.forms]
     facts = {name: facts_of(form) for name, form in host.forms.items()}
-    for other in others:
-        for table, key, field in sorted(_comparable(facts[first], facts[other], {first, other})):
-            here, there = (facts[name].get((table, key, field), "missing") for name in (other, first))
-            if here != there:
-                yield Finding(
-                    Place(host.name, table, key, field),
-                    f"{here} in {other}, {there} in {first}",
-                    "the same in all files of the host",
-                    source=host.forms[other].source,
-                )
+    for number, other in enumerate(names):
+        done: set[tuple[str, str, str]] = set()
+        for first in names[:number]:
+            both = set(_comparable(facts[first], facts[other], {first, other})) - done
+            done |= both
+            for table, key, field in sorted(both):
+                here, there = (facts[name].get((table, key, field), "missing") for name in (other, first))
+                if here != there:
+                    yield Finding(
+                        Place(host.name, "mlnx_qos" if other == NVIDIA else table, key, field),
+                        f"{here} in {other}, {there} in {first}",
+                        "the same in all files of the host",
+                        source=host.forms[other].source,
+                    )
 
 
 def _comparable(one: Facts, other: Facts, forms: set[str]) -> Iterator[tuple[str, str, str]]:
