@@ -125,3 +125,39 @@ def test_changes_that_another_one_made_unnecessary_are_left_out(roce: Path) -> N
         "/TC_TO_QUEUE_MAP/PAUSEFRAME/3",
         "/PORT_QOS_MAP/Ethernet4/pfc_enable",
     }
+
+
+ONE_FAULT = [
+    ("PFC_WD", "Ethernet4", "restoration_time", "300", ["PF090"]),
+    ("BUFFER_PROFILE", "egress_lossless_profile", "static_th", "20000", ["PF015"]),
+    ("BUFFER_POOL", "ingress_lossless_pool", "size", "0", ["PF014"]),
+    ("QUEUE", "Ethernet8|3", "wred_profile", None, ["PF034"]),
+    ("DSCP_TO_TC_MAP", "PAUSEFRAME", "26", "4", ["PF021", "PF022", "PF053"]),
+]
+
+
+@pytest.mark.parametrize("change", ONE_FAULT, ids=lambda change: " ".join(map(str, change[:4])))
+def test_one_fault_has_one_finding_of_a_rule(roce: Path, change: tuple[str, str, str, str | None, list[str]]) -> None:
+    report, fixed = mended(roce, *change[:4])
+    assert sorted(finding.code for finding in report.findings) == change[4]
+    assert fixed.after.findings == []
+
+
+def test_all_rows_that_name_a_missing_object_are_one_finding(roce: Path) -> None:
+    path = roce / "switches/leaf0/underlay.json"
+    before = path.read_text()
+    tables = json.loads(before)
+    del tables["VLAN"]["Vlan1000"]
+    path.write_text(json.dumps(tables))
+    try:
+        report = lint([roce])
+    finally:
+        path.write_text(before)
+    (finding,) = report.findings
+    assert (finding.code, len(finding.places)) == ("PF002", 6)
+
+
+def test_a_queue_is_set_up_as_those_of_its_speed(roce: Path) -> None:
+    """Most ports of the leaf are slower than its uplinks: each kind has its own marks."""
+    report, _ = mended(roce, "QUEUE", "Ethernet8|3", "wred_profile", None)
+    assert [finding.instead for finding in report.findings] == ['"PF_25000"']

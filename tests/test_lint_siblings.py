@@ -162,7 +162,7 @@ def test_trust_of_mlnx_qos_alone(fabrics):
     """A host with NVIDIA's tools takes the other of the two lines of its script."""
     path = fabrics / "roce" / "hosts" / "host0" / "setup.sh"
     text = path.read_text().replace("--trust dscp", "--trust pcp")
-    assert changed(path, text, fabrics / "roce") == {("PF075", "host0 dcb eth1 trust")}
+    assert changed(path, text, fabrics / "roce") == {("PF075", "host0 mlnx_qos eth1 trust")}
 
 
 def test_a_vlan_of_a_host_that_its_switch_lacks(fabrics, tmp_path):

@@ -111,9 +111,19 @@ def judge(reading: Reading, chosen: Sequence[Rule] | None = None) -> Report:
             )
             finding.code, finding.severity = rule.code, finding.severity or rule.severity
             alike.setdefault(_fault(finding), []).append(finding)
-    report.findings = [first.joined(others) for first, *others in alike.values()]
+    report.findings = _without_repeats([first.joined(others) for first, *others in alike.values()])
     report.findings.sort(key=lambda f: (f.place.device, f.code, f.place.table, f.place.key, f.place.field))
     return report
+
+
+LIKENESS = "PF090"
+"""The rule about values that differ from all similar ones."""
+
+
+def _without_repeats(findings: list[Finding]) -> list[Finding]:
+    """The findings without those of PF090 at places about which another rule tells more."""
+    known = {place for finding in findings if finding.code != LIKENESS for place in finding.places if place.field}
+    return [f for f in findings if f.code != LIKENESS or not known.issuperset(f.places)]
 
 
 _TABLE = re.compile(r"\b[A-Z]+_[A-Z_]+\b")

@@ -82,7 +82,7 @@ class Finding:
         """One finding for several with the same fault."""
         every = (self, *others)
         patch = [replace(o, device=o.device or finding.place.device) for finding in every for o in finding.patch]
-        places = dict.fromkeys(finding.place for finding in every)
+        places = dict.fromkeys(place for finding in every for place in finding.places)
         return replace(
             self, also=tuple(place for place in places if place != self.place), patch=tuple(dict.fromkeys(patch))
         )

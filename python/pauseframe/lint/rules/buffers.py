@@ -400,40 +400,53 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
     No incident is known.
     """
     for switch in reading.fabric.switches.values():
-        reserved: dict[str, int] = defaultdict(int)
-        largest: dict[str, BufferProfile] = {}
-        for port in switch.ports.values():
-            names = [*port.groups.values(), *(queue.profile for queue in port.queues.values())]
-            for profile in (switch.profiles.get(name) for name in names if name):
-                if profile is not None:
-                    reserved[profile.pool] += profile.size
-                    if profile.xoff >= largest.get(profile.pool, profile).xoff:
-                        largest[profile.pool] = profile
-        for name, pool in switch.pools.items():
-            place = Place(switch.name, "BUFFER_POOL", name, "size")
-            headroom = max(pool.xoff, largest[name].xoff if name in largest else 0)
-            if pool.size is not None and pool.size < headroom:
-                message = f"the pool has {pool.size} B, less than its headroom of {headroom} B"
-                yield Finding(place, message, "the memory of the switch without headroom", severity=Severity.error)
-            if pool.size and reserved[name] > pool.size and not _reserved_outside(switch, pool, reserved):
-                yield Finding(
-                    place,
-                    f"{reserved[name]} B are reserved in a pool of {pool.size} B",
-                    "a larger pool, or smaller `size` in its profiles",
-                )
-            most = largest.get(name)
-            if pool.xoff and most and most.xoff > pool.xoff:
-                yield Finding(
-                    Place(switch.name, "BUFFER_POOL", name, "xoff"),
-                    f"the shared headroom is {pool.xoff} B, one group of {shown(most.name)} may need {most.xoff} B",
-                    f"at least {most.xoff}",
-                    severity=Severity.error,
-                    patch=(PatchOperation("BUFFER_POOL", name, "xoff", str(most.xoff)),)
-                    if _fits(switch, most, most.xoff)
-                    else (),
-                )
-        yield from _without_bytes(switch)
-        yield from _of_another_memory(switch)
+        yield from _once(_of_pools(switch))
+
+
+def _of_pools(switch: Switch) -> Iterator[Finding]:
+    reserved: dict[str, int] = defaultdict(int)
+    largest: dict[str, BufferProfile] = {}
+    for port in switch.ports.values():
+        names = [*port.groups.values(), *(queue.profile for queue in port.queues.values())]
+        for profile in (switch.profiles.get(name) for name in names if name):
+            if profile is not None:
+                reserved[profile.pool] += profile.size
+                if profile.xoff >= largest.get(profile.pool, profile).xoff:
+                    largest[profile.pool] = profile
+    for name, pool in switch.pools.items():
+        place = Place(switch.name, "BUFFER_POOL", name, "size")
+        headroom = max(pool.xoff, largest[name].xoff if name in largest else 0)
+        if pool.size is not None and pool.size < headroom:
+            message = f"the pool has {pool.size} B, less than its headroom of {headroom} B"
+            yield Finding(place, message, "the memory of the switch without headroom", severity=Severity.error)
+        if pool.size and reserved[name] > pool.size and not _reserved_outside(switch, pool, reserved):
+            yield Finding(
+                place,
+                f"{reserved[name]} B are reserved in a pool of {pool.size} B",
+                "a larger pool, or smaller `size` in its profiles",
+            )
+        most = largest.get(name)
+        if pool.xoff and most and most.xoff > pool.xoff:
+            yield Finding(
+                Place(switch.name, "BUFFER_POOL", name, "xoff"),
+                f"the shared headroom is {pool.xoff} B, one group of {shown(most.name)} may need {most.xoff} B",
+                f"at least {most.xoff}",
+                severity=Severity.error,
+                patch=(PatchOperation("BUFFER_POOL", name, "xoff", str(most.xoff)),)
+                if _fits(switch, most, most.xoff)
+                else (),
+            )
+    yield from _without_bytes(switch)
+    yield from _of_another_memory(switch)
+
+
+def _once(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """The first finding at each place: a pool of no bytes is also smaller than its headroom."""
+    seen: set[Place] = set()
+    for finding in findings:
+        if finding.place not in seen:
+            seen.add(finding.place)
+            yield finding
 
 
 _MOST_APART = 100

@@ -63,6 +63,14 @@ def check_likeness(reading: Reading) -> Iterator[Finding]:
 
     No incident is known.
     """
+    seen: dict[Place, Finding] = {}
+    for finding in _unlike(reading):
+        seen.setdefault(finding.place, finding)
+    yield from seen.values()
+
+
+def _unlike(reading: Reading) -> Iterator[Finding]:
+    """The differing values; one that differs from several groups is found several times."""
     yield from _among_switches(reading)
     yield from _among_hosts(reading)
     yield from _among_all_ports(reading)

@@ -30,9 +30,11 @@ def check_queues(reading: Reading) -> Iterator[Finding]:
     No incident is known.
     """
     yield from _queues_without_row(reading)
-    yield from _queues_below_headroom(reading)
+    below = list(_queues_below_headroom(reading))
+    yield from below
+    known = {finding.place for finding in below}
     for switch in reading.fabric.switches.values():
-        yield from _queues_below_groups(switch)
+        yield from (finding for finding in _queues_below_groups(switch) if finding.place not in known)
     for switch, port in reading.fabric.ports():
         lossless = lossless_queues(switch, port)
         lossy = {q.profile for n, q in port.queues.items() if n not in lossless and q.profile}

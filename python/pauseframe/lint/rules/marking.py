@@ -424,16 +424,18 @@ def check_set_up(reading: Reading) -> Iterator[Finding]:
         ports = [port for port in switch.ports.values() if port.lossless and port.up]
         for number in sorted({n for port in ports for n in lossless_queues(switch, port)}):
             for field in ("wred", "scheduler"):
-                named = [name for port in ports if (name := getattr(port.queues.get(number), field, None))]
+                have = [(p.speed, name) for p in ports if (name := getattr(p.queues.get(number), field, None))]
+                named = [name for _, name in have]
                 lacking = [port for port in ports if getattr(port.queues.get(number), field, None) is None]
                 alone = len(lacking) == 1 and (len(named) > 1 or _everywhere_else(reading, switch, number, field))
                 for port in lacking if alone and named else ():
+                    alike = [one for speed, one in have if speed == port.speed] or named
                     name = "wred_profile" if field == "wred" else field
                     yield Finding(
                         Place(switch.name, "QUEUE", f"{port.name}|{number}", name),
-                        f"lossless queue {number} has no {name}, {len(named)} other ports have {shown(named[0])} there",
-                        f'"{shown(named[0])}"',
-                        patch=(PatchOperation("QUEUE", f"{port.name}|{number}", name, named[0]),),
+                        f"lossless queue {number} has no {name}, {len(alike)} other ports have {shown(alike[0])} there",
+                        f'"{shown(alike[0])}"',
+                        patch=(PatchOperation("QUEUE", f"{port.name}|{number}", name, alike[0]),),
                     )
     yield from _unmarked(reading)
 

@@ -160,18 +160,26 @@ def check_references(reading: Reading) -> Iterator[Finding]:
             kind, name, *rest = " ".join(path).split()
             yield Finding(Place(switch.name, kind, name, " ".join(rest)), f"no statement defines {shown(what)}")
     for device, database in reading.databases.items():
-        there: set[tuple[int, str]] = set()
-        for place, name, limits, item in _named(database):
-            if (id(limits), item) not in there:
-                found = list(_dangling(database, Place(device, *place), name, limits, item))
-                yield from found
-                there |= set() if found else {(id(limits), item)}
+        yield from _undefined(device, database)
         for key in database.rows("QUEUE"):
             if key.count("|") == 3:
                 yield from _local_voq(database, Place(device, "QUEUE", key))
         for table in _ROUTED:
             for key in database.rows(table):
                 yield from _address_alone(database, Place(device, table, key))
+
+
+def _undefined(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """One finding for each object that rows name and no table has."""
+    there: set[tuple[int, str]] = set()
+    lacking: dict[tuple[tuple[str, ...], str], list[Finding]] = {}
+    for place, name, limits, item in _named(database):
+        if (id(limits), item) not in there:
+            found = list(_dangling(database, Place(device, *place), name, limits, item))
+            lacking.setdefault((tuple(limits.refers), item), []).extend(found)
+            there |= set() if found else {(id(limits), item)}
+    for first, *others in filter(None, lacking.values()):
+        yield first.joined(others)
 
 
 def _named(database: ConfigDb) -> Iterator[tuple[tuple[str, ...], str, Field, str]]:
