@@ -618,7 +618,7 @@ MORE_FAULTS: list[Fault] = [
     _unset("PORT_QOS_MAP", "CODE_POINTS", {"PF024"}),
     _unset("PORT_QOS_MAP", "pfc_enable", {"PF052", "PF017"}),
     _unset("PORT", "speed", {"PF001"}),
-    _unset("PFC_WD", "restoration_time", {"PF090"}),
+    _unset("PFC_WD", "restoration_time", {"PF090", "PF041"}),
     _entry("TC_TO_PRIORITY_GROUP_MAP", "3", None, {"PF024"}),
     _entry("TC_TO_QUEUE_MAP", "3", None, {"PF024", "PF021"}),
     _entry("TC_TO_QUEUE_MAP", "3", "1", {"PF021", "PF023", "PF020"}),
