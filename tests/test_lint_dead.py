@@ -13,7 +13,7 @@ from pauseframe.deploy import Settings
 from pauseframe.deploy.scenario import deploy_scenario
 from pauseframe.examples import HOME
 from pauseframe.lint.engine import lint
-from pauseframe.lint.patch import fix
+from pauseframe.lint.fix import fix
 
 BOND = """
 name = "bond"

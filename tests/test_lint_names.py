@@ -11,7 +11,7 @@ from pauseframe.deploy.scenario import deploy_scenario
 from pauseframe.devices.read import read_fabric
 from pauseframe.examples import HOME
 from pauseframe.lint.engine import judge, lint
-from pauseframe.lint.patch import fix
+from pauseframe.lint.fix import fix
 from test_lint_routing import HOSTS, LEAF, clos, written
 
 NAMES = {"leaf0", "leaf1", "spine0", "spine1"}
