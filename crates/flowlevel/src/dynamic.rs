@@ -215,6 +215,7 @@ impl Fluid {
         let flow = self.sizes.len();
         self.path.clear();
         let arrival = source.next_flow(&mut self.path);
+        debug_assert!(arrival.start.as_secs_f64() <= now, "flow {flow} comes before its start");
         let ports = self.shares.ports();
         if let Some(PortId(port)) = self.path.iter().copied().find(|port| port.0 as usize >= ports) {
             return Err(FlowError::UnknownPort { flow, port, ports });

@@ -109,6 +109,8 @@ pub struct WorkloadContext<'a> {
     pub scale_up: Option<Arc<ScaleUpSettings>>,
     /// By transport: whether its flows go on queue pairs.
     pub queue_pairs: Vec<bool>,
+    /// Whether persistent connections can be opened before their first request.
+    pub opens_ahead: bool,
     /// Time from a completion until an application can react.
     pub reaction: Span,
 }

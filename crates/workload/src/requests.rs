@@ -136,7 +136,8 @@ impl Source for RequestsSpec {
             reply_delay: ReplyDelay { law: self.reply_law, time: self.reply_delay },
             spacing: self.spacing,
         };
-        let &RequestsSpec { count, persistent, connect_ahead, .. } = self;
+        let &RequestsSpec { count, persistent, .. } = self;
+        let connect_ahead = if maker.context.opens_ahead { self.connect_ahead } else { Span::ZERO };
         let series = Series { exchange, count, persistent, connect_ahead };
         Box::new(Requests::new(series, &self.client, &self.all_servers(), at(self.start), maker))
     }

@@ -75,6 +75,7 @@ pub(crate) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload>
             scale_up: None,
             overhead: FrameOverhead::ETHERNET,
             queue_pairs: Vec::new(),
+            opens_ahead: true,
             reaction: Span::ZERO,
         },
     )

@@ -106,6 +106,7 @@ impl Parts {
                 .iter()
                 .map(|transport| transport.rdma().is_some())
                 .collect(),
+            opens_ahead: true,
             reaction: self.settings.reaction,
         };
         let workloads = scenario.workload.iter().enumerate().map(|(index, spec)| {

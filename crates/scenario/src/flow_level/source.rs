@@ -241,6 +241,8 @@ impl<'a> Workloads<'a> {
         let query_numbers = QueryNumbers::default();
         let context = WorkloadContext {
             scale_up: None,
+            // Nothing is gained by an early handshake where none takes time.
+            opens_ahead: false,
             overhead: overhead(scenario),
             topology,
             seed: scenario.seed,
