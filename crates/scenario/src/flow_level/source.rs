@@ -21,7 +21,7 @@ use pauseframe_topology::Topology;
 use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Span, Time};
 use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 /// Size of a flow without end: 2^53 bytes take 5 hours at 4 Tbps, and an `f64` still represents their bits
@@ -79,45 +79,61 @@ impl Sender {
 
 /// Chooses the ports of the hosts that have several.
 #[derive(Debug)]
-pub(super) struct Ports<'a> {
-    topology: &'a Topology,
+pub(super) struct Ports {
     chooser: HostPorts,
     hops: NextHops,
-    /// By flow of the workloads: its places among those of its hosts.
-    turns: Vec<[u32; 2]>,
+    /// The open flows, by number.
+    open: BTreeMap<u32, OpenFlow>,
 }
 
-impl<'a> Ports<'a> {
+/// The ports of both directions of a flow, and which of them it loads.
+#[derive(Clone, Copy, Debug)]
+struct OpenFlow {
+    ways: [Pair; 2],
+    loads: [bool; 2],
+}
+
+impl Ports {
     /// `None` if every host has one port.
     ///
     /// # Errors
     /// If some pairs of hosts have no path.
     pub(super) fn new(
-        topology: &'a Topology,
+        topology: &Topology,
         settings: HostPortSettings,
         seed: u64,
-    ) -> Result<Option<Ports<'a>>, RunError> {
+    ) -> Result<Option<Ports>, RunError> {
         let Some(chooser) = HostPorts::new(topology, settings, seed) else { return Ok(None) };
         let hops = NextHops::shortest(topology).map_err(|error| RunError::Build(error.to_string()))?;
-        Ok(Some(Ports { topology, chooser, hops, turns: Vec::new() }))
+        Ok(Some(Ports { chooser, hops, open: BTreeMap::new() }))
     }
 
-    /// The ports of one direction of a flow; the first call for a flow comes from its source.
-    pub(super) fn choose(&mut self, ends: &FlowEnds) -> Pair {
-        let flow = ends.flow as usize;
-        if self.turns.len() <= flow {
-            self.turns.resize(flow + 1, [0; 2]);
-            self.turns[flow] = self.chooser.assign_turns(ends.hosts, ends.flow, ends.kind);
-        }
-        let turn = self.turns[flow][usize::from(!ends.forward)];
-        let [from, to] = self.chooser.choose(ends, turn, &self.hops);
-        self.chooser.count_open(from, true);
-        Pair { from, to }
+    /// Opens a flow: chooses the ports of both directions and counts the flow at those that it `loads`, as a
+    /// packet-level run does. So a host that answers many requests spreads its replies.
+    pub(super) fn open(&mut self, hosts: Pair, flow: u32, kind: FlowKind, loads: [bool; 2]) -> [Pair; 2] {
+        let of_sides = [[hosts.from, hosts.to], [hosts.to, hosts.from]];
+        let turns = self.chooser.assign_turns(of_sides[0], flow, kind);
+        let ways = [0, 1].map(|side| {
+            let ends = FlowEnds { hosts: of_sides[side], flow, forward: side == 0, kind };
+            let [from, to] = self.chooser.choose(&ends, turns[side], &self.hops);
+            if loads[side] {
+                self.chooser.count_open(from, true);
+            }
+            Pair { from, to }
+        });
+        self.open.insert(flow, OpenFlow { ways, loads });
+        ways
     }
 
-    fn leave(&mut self, path: &[PortId]) {
-        if let Some(first) = path.first() {
-            self.chooser.count_open(self.topology.owner(*first), false);
+    /// The ports of the reply of an open flow.
+    fn way_back(&self, flow: u32) -> Option<Pair> {
+        self.open.get(&flow).map(|open| open.ways[1])
+    }
+
+    fn close(&mut self, flow: u32) {
+        let Some(OpenFlow { ways, loads }) = self.open.remove(&flow) else { return };
+        for (way, _) in ways.iter().zip(loads).filter(|(_, loads)| *loads) {
+            self.chooser.count_open(way.from, false);
         }
     }
 }
@@ -218,7 +234,7 @@ pub(super) struct Workloads<'a> {
     topology: &'a Topology,
     router: Router<'a>,
     /// If some hosts have several ports.
-    ports: Option<Ports<'a>>,
+    ports: Option<Ports>,
     sources: Vec<Box<dyn Workload>>,
     /// The kind of sender of each workload.
     senders: Vec<Sender>,
@@ -234,7 +250,7 @@ impl<'a> Workloads<'a> {
         scenario: &Scenario,
         topology: &'a Topology,
         router: Router<'a>,
-        ports: Option<Ports<'a>>,
+        ports: Option<Ports>,
     ) -> Workloads<'a> {
         // Queries have no table at flow level, so their ideal time is never read.
         let ideal_of_query = Arc::new(|_: &[FlowSpec]| Span::ZERO);
@@ -309,7 +325,13 @@ impl<'a> Workloads<'a> {
         let kind = self.senders[workload].kind();
         let ends =
             FlowEnds { hosts: [hosts.from, hosts.to], flow: part.record, forward: !part.is_reply, kind };
-        let pair = self.ports.as_mut().map_or(hosts, |ports| ports.choose(&ends));
+        let spec = self.records[part.record as usize].spec;
+        let loads = [true, spec.reply > 0 || spec.kept.is_some()];
+        let pair = match &mut self.ports {
+            None => hosts,
+            Some(ports) if part.is_reply => ports.way_back(part.record).unwrap_or(hosts),
+            Some(ports) => ports.open(hosts, part.record, kind, loads)[0],
+        };
         match self.router.route(self.parts.len(), &ends, pair, path) {
             Ok(vlan) if !part.is_reply => self.records[part.record as usize].vlan = vlan,
             Ok(_) => {}
@@ -376,12 +398,12 @@ impl Source for Workloads<'_> {
 
     fn ended(&mut self, flow: usize, path: &[PortId], at: f64) {
         self.router.leave(path);
-        self.ports.iter_mut().for_each(|ports| ports.leave(path));
         let Part { record, is_reply } = self.parts[flow];
         let spec = self.records[record as usize].spec;
         if !is_reply && spec.reply > 0 {
             self.replies.push(Reverse((time(at), record)));
         } else {
+            self.ports.iter_mut().for_each(|ports| ports.close(record));
             let is_stream = matches!(self.senders[usize::from(spec.workload)], Sender::Datagrams { .. });
             let endless = spec.size == u64::MAX;
             let status = if endless || is_stream { FlowStatus::Stopped } else { FlowStatus::Finished };

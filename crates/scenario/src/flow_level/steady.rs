@@ -3,7 +3,6 @@
 use super::source::Ports;
 use super::{Demand, Ways};
 use pauseframe_fabric::HostPortSettings;
-use pauseframe_fabric::host_ports::FlowEnds;
 use pauseframe_fabric::host_ports::bond::{FlowAddresses, FlowKind};
 use pauseframe_fabric::path_hash::{PathHash, PathHashSettings};
 use pauseframe_flowlevel::demand::Pair;
@@ -90,14 +89,9 @@ pub fn steady(
             demand.pairs(topology, &graph, *seed).map_err(|error| RunError::Input(error.to_string()))?;
         let mut pairs = of_hosts.clone();
         if let Some(mut ports) = Ports::new(topology, choices.ports, *seed)? {
-            let flows = pairs.iter().enumerate();
-            let ends = |(flow, pair): (usize, &Pair)| FlowEnds {
-                hosts: [pair.from, pair.to],
-                flow: flow as u32,
-                forward: true,
-                kind: FlowKind::Tcp,
-            };
-            pairs = flows.map(|flow| ports.choose(&ends(flow))).collect();
+            let flows = (0..).zip(&of_hosts);
+            pairs =
+                flows.map(|(flow, pair)| ports.open(*pair, flow, FlowKind::Tcp, [true, false])[0]).collect();
         }
         let (paths, vlans) = match &mut router {
             Router::Ecmp(hops) if choices.hash.is_ideal() => {
