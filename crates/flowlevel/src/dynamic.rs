@@ -59,7 +59,7 @@ pub struct Outcome {
 }
 
 /// Simulates the flows of `source` until all have ended, or until time `until`. `capacity` is in bits per second,
-/// indexed by port. Ends with a relative difference below 10^-12 count as simultaneous.
+/// indexed by port. Ends that differ by rounding errors alone count as simultaneous.
 ///
 /// # Errors
 /// If a number is out of bounds.
@@ -173,10 +173,13 @@ impl Fluid {
     }
 
     fn end_until(&mut self, now: f64, source: &mut dyn Source) {
-        while let Some(due) = self.next_end()
-            && due <= now * (1.0 + 1e-12)
-        {
-            let Some(Reverse((_, _, slot))) = self.ends.pop() else { return };
+        while self.next_end().is_some() {
+            let Some(&Reverse((_, _, slot))) = self.ends.peek() else { return };
+            let Progress { due, since, .. } = self.progress[slot as usize];
+            if due > now + rounding_error(since, due) {
+                return;
+            }
+            self.ends.pop();
             self.progress[slot as usize].left = 0.0;
             self.end(slot, due, source);
         }
@@ -258,6 +261,14 @@ impl Fluid {
             });
         }
     }
+}
+
+/// Bound of the rounding error of an end at `due` (seconds) that was computed at `since`: that of the time to drain, and
+/// that of a clock far from zero.
+fn rounding_error(since: f64, due: f64) -> f64 {
+    const OF_DRAINING: f64 = 1e-12;
+    const OF_CLOCK: f64 = 4.0 * f64::EPSILON;
+    OF_DRAINING * (due - since) + OF_CLOCK * due
 }
 
 impl Progress {
