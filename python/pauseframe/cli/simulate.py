@@ -46,6 +46,8 @@ PAGES = ("report.html", "view.html", "trace.perfetto-trace", "csv/*.csv", "arrow
 
 BOUND = 0.1
 """The highest remember.bound."""
+GAP = 0.05
+"""The relative gap of a bound over all routings."""
 
 Choice = Literal["random", "best_of_two", "least_loaded"]
 """Rules that choose a flow's VLAN."""
@@ -269,7 +271,9 @@ def flow(
         bool,
         typer.Option("--bound", help="With --demand: the most that any routing could give (maximum concurrent flow)."),
     ] = False,
-    gap: Annotated[float, typer.Option(min=0.001, help="With --bound: how far it may be off, as a share.")] = 0.05,
+    gap: Annotated[
+        float | None, typer.Option(min=0.001, help="With --bound: how far it may be off, as a share [default: 0.05].")
+    ] = None,
     tables: Annotated[Path | None, typer.Option(help="Forwarding tables in place of the scenario's routing.")] = None,
     choice: Annotated[Choice, typer.Option(help="With --tables: how a flow's VLAN is chosen.")] = "random",
     slack: Annotated[
@@ -296,11 +300,14 @@ def flow(
 
     if bound and demand is None:
         raise typer.BadParameter("a bound needs a static demand: add --demand", param_hint="--bound")
+    if gap is not None and not bound:
+        raise typer.BadParameter("the gap is that of a bound: add --bound", param_hint="--gap")
+    of_bound = (gap or GAP) if bound else None
     scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
     routes: Routes | None = None
     if tables is not None:
         routes = pf.read_routes(str(tables), pf.Topology.of_scenario(scenario).with_single_ports())
-    given = {"demand": demand, "bound": gap if bound else None, "tables": tables, "choice": choice, "slack": slack}
+    given = {"demand": demand, "bound": of_bound, "tables": tables, "choice": choice, "slack": slack}
     text = routes.write("csv") if routes is not None else ""
     key = run_key(scenario.toml, scenario.seed, FLOW_LEVEL, text, *map(str, given.values()))
     named = [f"{name}={value}" for name, value in given.items() if value not in (None, "random", 0)]
@@ -310,7 +317,7 @@ def flow(
         summary, interrupted = summary_of(folder), False
     else:
         run = run_flows(
-            scenario, routes=routes, choice=choice, slack=slack, demand=demand, bound=gap if bound else None,
+            scenario, routes=routes, choice=choice, slack=slack, demand=demand, bound=of_bound,
             out=folder, force=force or may_replace(folder, key), progress=False if quiet or as_json else None,
         )  # fmt: skip
         keep_inputs(folder, key, given_keys(scenario), run.summary)

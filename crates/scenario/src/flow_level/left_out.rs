@@ -9,26 +9,14 @@ use pauseframe_topology::Topology;
 use std::collections::BTreeSet;
 
 /// # Errors
-/// If the scenario sets keys that decide which flows finish and that the flow level does not implement.
-pub(super) fn refuse(scenario: &Scenario, topology: &Topology) -> Result<(), RunError> {
-    let is_application = |workload: &&WorkloadSpec| workload.kind.application().is_some();
-    if let Some(workload) = scenario.workload.iter().find(is_application) {
-        let kind = workload.kind.name();
-        let kind = if kind == "training" { "a training" } else { "an application" };
-        let message = format!("workload {} is {kind}: use pauseframe run", workload.name);
-        return Err(RunError::Input(message));
+/// If the scenario sets keys that decide which flows finish and that the flow level does not implement. A static
+/// demand replaces the workloads and does not know receivers that read slowly; `warning` names both.
+pub(super) fn refuse(scenario: &Scenario, topology: &Topology, is_static: bool) -> Result<(), RunError> {
+    if !is_static {
+        refuse_applications(scenario)?;
+        refuse_slow_receivers(scenario, topology)?;
     }
-    let has_several =
-        |name: &String| topology.find(name).is_some_and(|host| topology.ports_of_hosts().contains_key(&host));
-    if let Some(slow) = scenario.host.slow_receivers.iter().find(|slow| has_several(&slow.host)) {
-        let message = format!(
-            "host.slow_receivers: {} has several ports, which share the rate of its memory; flows at flow level share links only: \
-             use pauseframe run",
-            slow.host
-        );
-        return Err(RunError::Input(message));
-    }
-    let keys = deciding(scenario);
+    let keys = deciding(scenario, is_static);
     if keys.is_empty() {
         return Ok(());
     }
@@ -39,7 +27,32 @@ pub(super) fn refuse(scenario: &Scenario, topology: &Topology) -> Result<(), Run
     Err(RunError::Input(message))
 }
 
-fn deciding(scenario: &Scenario) -> Vec<&'static str> {
+fn refuse_applications(scenario: &Scenario) -> Result<(), RunError> {
+    let is_application = |workload: &&WorkloadSpec| workload.kind.application().is_some();
+    if let Some(workload) = scenario.workload.iter().find(is_application) {
+        let kind = workload.kind.name();
+        let kind = if kind == "training" { "a training" } else { "an application" };
+        let message = format!("workload {} is {kind}: use pauseframe run", workload.name);
+        return Err(RunError::Input(message));
+    }
+    Ok(())
+}
+
+fn refuse_slow_receivers(scenario: &Scenario, topology: &Topology) -> Result<(), RunError> {
+    let has_several =
+        |name: &String| topology.find(name).is_some_and(|host| topology.ports_of_hosts().contains_key(&host));
+    if let Some(slow) = scenario.host.slow_receivers.iter().find(|slow| has_several(&slow.host)) {
+        let message = format!(
+            "host.slow_receivers: {} has several ports, which share the rate of its memory; flows at flow level share links only: \
+             use pauseframe run",
+            slow.host
+        );
+        return Err(RunError::Input(message));
+    }
+    Ok(())
+}
+
+fn deciding(scenario: &Scenario, is_static: bool) -> Vec<&'static str> {
     let host = &scenario.host;
     let keys = [
         ("failure", !scenario.failure.is_empty()),
@@ -52,7 +65,10 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
         ("host.port_choice = \"balance-rr\"", host.port_choice == PortChoice::RoundRobin),
         ("host.port_choice = \"mux\"", host.port_choice == PortChoice::Mux),
         ("routing.mlag", scenario.routing.mlag),
-        ("host.slow_receivers.stop", host.slow_receivers.iter().any(|receiver| receiver.stop.is_some())),
+        (
+            "host.slow_receivers.stop",
+            !is_static && host.slow_receivers.iter().any(|slow| slow.stop.is_some()),
+        ),
     ];
     keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
 }
@@ -72,28 +88,47 @@ const OBEYED: [&str; 12] = [
     "workload",
     "record.flows",
 ];
-/// Keys that decide how many application bytes a source of datagrams sends; others send bytes without packets.
-const OF_DATAGRAMS: [&str; 2] = ["host.mtu", "host.wire_overhead"];
-/// Keys that decide whether operations on storage and KV caches have commands and answers, as over TCP.
+/// Keys that decide how many application bytes a source of datagrams sends; others send bytes without packets. A
+/// priority above 0 adds a VLAN tag to each frame.
+const OF_DATAGRAMS: [&str; 4] =
+    ["host.mtu", "host.wire_overhead", "switch.priority_of_dscp", "switch.pfc.priorities"];
+/// Of the transport of such a source, the keys that decide its priority.
+const OF_THEIR_TRANSPORTS: [&str; 5] =
+    ["transport.preset", "transport.kind", "transport.priority", "transport.lossless", "transport.dscp"];
+/// Keys that decide whether flows go on queue pairs: then storage and KV caches have no commands and answers, and hashes
+/// read other ports.
 const OF_QUEUE_PAIRS: [&str; 2] = ["transport.preset", "transport.kind"];
 /// Of the obeyed keys, those of a static demand.
 const OBEYED_BY_DEMANDS: [&str; 6] =
     ["name", "seed", "plugins", "topology", "host.port_choice", "host.hash_policy"];
-/// Of the keys of workloads, those of connections and of servers.
-const OF_CONNECTIONS: [&str; 3] = ["persistent", "reply_delay", "reply_law"];
+/// Below the obeyed keys of workloads, those of connections, of servers and of marks.
+const IDLE_OF_WORKLOADS: [&str; 5] = ["persistent", "connect_ahead", "reply_delay", "reply_law", "ecn"];
+/// Below the obeyed keys of links: propagation takes no time.
+const IDLE_OF_LINKS: &str = "delay";
 /// Of the keys of `[routing]`, those of failures and peer links; workloads and demands obey the others.
 const IDLE_ROUTING: [&str; 2] = ["routing.convergence", "routing.mlag"];
 
-/// A warning about keys that a person has written and that have no effect at flow level. A static demand also ignores the workloads.
-pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
+/// What replaces parts of the scenario in a run at flow level.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replaced {
+    /// A static demand replaces the workloads.
+    pub(super) workloads: bool,
+    /// Forwarding tables replace the routing.
+    pub(super) routing: bool,
+}
+
+/// Warnings about keys that a person has written and that have no effect at flow level.
+pub(super) fn warnings(resolved: &Resolved, replaced: Replaced) -> Vec<String> {
     let written =
         resolved.explain().iter().filter(|entry| matches!(entry.origin, Origin::File | Origin::Set));
     // A resolved scenario has every key, so those with their defaults are not meant.
-    let written = written.filter(|entry| !has_default(entry));
-    let Scenario { record, qcn, workload, .. } = &resolved.scenario;
-    let has_datagrams = workload.iter().any(|one| matches!(one.kind, WorkloadKind::Udp(_)));
-    let has_operations =
-        workload.iter().any(|one| matches!(one.kind, WorkloadKind::Storage(_) | WorkloadKind::KvTransfer(_)));
+    let written: Vec<&Entry> = written.filter(|entry| !has_default(entry)).collect();
+    let of_rows: Vec<String> = written.iter().flat_map(|entry| idle_keys_of_rows(entry)).collect();
+    let written: Vec<&str> = written.into_iter().map(|entry| entry.path.as_str()).collect();
+    let is_routing = |path: &&str| path.starts_with("routing.");
+    let (of_routing, others): (Vec<&str>, Vec<&str>) =
+        written.into_iter().partition(|path| replaced.routing && is_routing(path));
+    let Scenario { record, qcn, .. } = &resolved.scenario;
     // Tables that may stand there without a key.
     let tables = [
         ("qcn", qcn.is_some()),
@@ -104,17 +139,61 @@ pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
         ("record.paths", record.paths),
     ];
     let tables = tables.iter().filter(|(_, is_on)| *is_on).map(|(path, _)| *path);
-    let keys = written.map(|entry| entry.path.as_str()).filter(|path| {
-        let is_of_datagrams = has_datagrams && OF_DATAGRAMS.contains(path);
-        let is_of_operations = has_operations && OF_QUEUE_PAIRS.contains(&plain(path).as_str());
-        let is_of_workloads = !is_static && (is_of_datagrams || is_of_operations);
-        !is_of_workloads && !is_obeyed(path, is_static)
-    });
-    let idle: BTreeSet<&str> = keys.chain(tables).collect();
-    (!idle.is_empty()).then(|| {
-        let named: Vec<&str> = idle.into_iter().collect();
-        format!("at flow level these keys change nothing: {}", named.join(", "))
-    })
+    let used = if replaced.workloads { Used::default() } else { Used::of(resolved) };
+    let keys = others.into_iter().filter(|path| !used.contains(path) && !is_obeyed(path, replaced.workloads));
+    let idle: BTreeSet<&str> = keys.chain(tables).chain(of_rows.iter().map(String::as_str)).collect();
+    let of_routing: BTreeSet<&str> = of_routing.into_iter().collect();
+    let text = |keys: BTreeSet<&str>| keys.into_iter().collect::<Vec<&str>>().join(", ");
+    let mut warnings = Vec::new();
+    if !idle.is_empty() {
+        warnings.push(format!("at flow level these keys change nothing: {}", text(idle)));
+    }
+    if !of_routing.is_empty() {
+        warnings.push(format!("the given forwarding tables replace these keys: {}", text(of_routing)));
+    }
+    warnings
+}
+
+/// Which keys the workloads use beside those that every run obeys.
+#[derive(Default)]
+struct Used {
+    /// The names of the transports of datagrams.
+    of_datagrams: BTreeSet<String>,
+    queue_pairs: bool,
+}
+
+impl Used {
+    fn of(resolved: &Resolved) -> Used {
+        let Scenario { workload, routing, .. } = &resolved.scenario;
+        let is_udp = |one: &&WorkloadSpec| matches!(one.kind, WorkloadKind::Udp(_));
+        let has_operations = workload
+            .iter()
+            .any(|one| matches!(one.kind, WorkloadKind::Storage(_) | WorkloadKind::KvTransfer(_)));
+        let has_several_ports = !resolved.topology().ports_of_hosts().is_empty();
+        Used {
+            of_datagrams: workload.iter().filter(is_udp).map(|one| one.transport.clone()).collect(),
+            queue_pairs: has_operations || has_several_ports || !routing.hash.is_ideal(),
+        }
+    }
+
+    fn contains(&self, path: &str) -> bool {
+        let plain = plain(path);
+        let transport = path.strip_prefix("transports.").and_then(|rest| rest.split('.').next());
+        let sends_datagrams = self.of_datagrams.contains(transport.unwrap_or("default"));
+        (!self.of_datagrams.is_empty() && OF_DATAGRAMS.contains(&path))
+            || (sends_datagrams && OF_THEIR_TRANSPORTS.contains(&plain.as_str()))
+            || (self.queue_pairs && OF_QUEUE_PAIRS.contains(&plain.as_str()))
+    }
+}
+
+/// Keys without effect in a list of tables, which is one entry.
+fn idle_keys_of_rows(entry: &Entry) -> Vec<String> {
+    const ROWS: [(&str, &[&str]); 2] =
+        [("host.slow_receivers", &["buffer"]), ("topology.links", &[IDLE_OF_LINKS])];
+    let keys = ROWS.iter().find(|(path, _)| *path == entry.path).map_or(&[][..], |(_, keys)| *keys);
+    // That of a link may be that of one direction.
+    let is_set = |key: &&&str| entry.value.contains(&format!(" {key}"));
+    keys.iter().filter(is_set).map(|key| format!("{}[].{key}", entry.path)).collect()
 }
 
 fn has_default(entry: &Entry) -> bool {
@@ -133,8 +212,11 @@ fn is_obeyed(path: &str, is_static: bool) -> bool {
     let is_below =
         |known: &str| plain.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let is_of_routing = plain.starts_with("routing.") && !IDLE_ROUTING.iter().any(|idle| is_below(idle));
-    if plain.starts_with("workload.") && OF_CONNECTIONS.iter().any(|key| plain.ends_with(&format!(".{key}")))
-    {
+    let is_one_of = |table: &str, keys: &[&str]| {
+        let (_, key) = plain.rsplit_once('.').unwrap_or_default();
+        plain.strip_prefix(table).is_some_and(|rest| rest.starts_with('.')) && keys.contains(&key)
+    };
+    if is_one_of("workload", &IDLE_OF_WORKLOADS) || is_one_of("topology", &[IDLE_OF_LINKS]) {
         return false;
     }
     let obeyed = if is_static { &OBEYED_BY_DEMANDS[..] } else { &OBEYED[..] };

@@ -28,6 +28,7 @@ use crate::report;
 use crate::resolve::Resolved;
 use crate::spec::{ChoiceName, Per, RoutingKind, RoutingSpec};
 use arrow_array::RecordBatch;
+use left_out::Replaced;
 use pauseframe_flowlevel::routes::{Assigned, VlanChoice};
 use pauseframe_results::{Names, RunError, RunStatus, VERSION};
 use pauseframe_routing::verify::Tables;
@@ -130,9 +131,7 @@ pub fn run_flow_level(
     if options.bound.is_some() && options.demand.is_none() {
         return Err(RunError::Input("a bound needs a static demand: workloads come and go".into()));
     }
-    if options.demand.is_none() {
-        left_out::refuse(scenario, topology)?;
-    }
+    left_out::refuse(scenario, topology, options.demand.is_some())?;
     let running = FlowManifest::new(resolved, RunStatus::Running, None);
     let folder = report::folder_with(resolved, options.out, options.force, &running)?;
     let mut results = match options.demand {
@@ -140,7 +139,8 @@ pub fn run_flow_level(
         None => dynamic_results(resolved, topology, ways, watch)?,
     };
     results.summary.out = options.out.map(|path| path.display().to_string());
-    results.summary.warnings.extend(left_out::warning(resolved, options.demand.is_some()));
+    let replaced = Replaced { workloads: options.demand.is_some(), routing: options.ways.is_some() };
+    results.summary.warnings.extend(left_out::warnings(resolved, replaced));
     if let Some(mut folder) = folder {
         let was_stopped = results.summary.status == RunStatus::Interrupted;
         // After a stop of the simulation, the partial results are still written.
