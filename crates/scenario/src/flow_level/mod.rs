@@ -154,6 +154,9 @@ pub fn run_flow_level(
     Ok(results)
 }
 
+const ONE_PORT_A_FLOW: &str = "bound: each flow keeps the ports of its hosts that host.port_choice gave it, so a \
+                               routing that may choose other ports, or several, can exceed the bound";
+
 /// The VLANs that the choice by demand assigns.
 fn assigned(routing: &RoutingSpec, topology: &Topology) -> Assigned {
     let by_demand = routing.vlans.as_ref().filter(|spec| spec.use_of.choice == ChoiceName::Demand);
@@ -197,6 +200,9 @@ fn static_results(
     let choices = Choices { ports: resolved.scenario.host.ports(), hash: &resolved.scenario.routing.hash };
     let steady = steady(topology, ways, choices, demand, &[seed], bound, watch)?.remove(0);
     let mut summary = FlowSummary::of_steady(resolved, demand, &steady, topology);
+    if bound.is_some() && !topology.ports_of_hosts().is_empty() {
+        summary.warnings.push(ONE_PORT_A_FLOW.to_owned());
+    }
     summary.wall_s = begin.elapsed().as_secs_f64();
     let names = Names { topology, workloads: &[], transports: &[] };
     let flows = tables::flows_of_steady(&steady, topology, ways).batch();
