@@ -235,9 +235,11 @@ fn dynamic_results(
     if let Some(until) = until.filter(|_| !scenario.stop.when_finished && !outcome.stopped) {
         outcome.end = until.as_secs_f64();
     }
+    let lost = workloads.warning_of_lost_datagrams(&outcome);
     let records = workloads.finish(&outcome)?;
     let mut summary = FlowSummary::of_records(resolved, &records, &outcome, topology);
     summary.wall_s = begin.elapsed().as_secs_f64();
+    summary.warnings.extend(lost);
     let rows = if scenario.record.flows { &records[..] } else { &[] };
     let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
     let names = Names { topology, workloads: &workloads, transports: &[] };

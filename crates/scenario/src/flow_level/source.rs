@@ -236,7 +236,8 @@ pub(super) struct Workloads<'a> {
     /// If some hosts have several ports.
     ports: Option<Ports>,
     sources: Vec<Box<dyn Workload>>,
-    /// The kind of sender of each workload.
+    /// The name and the kind of sender of each workload.
+    names: Vec<String>,
     senders: Vec<Sender>,
     records: Vec<Record>,
     parts: Vec<Part>,
@@ -283,6 +284,7 @@ impl<'a> Workloads<'a> {
             router,
             ports,
             sources: workloads.collect(),
+            names: scenario.workload.iter().map(|spec| spec.name.clone()).collect(),
             senders: scenario.workload.iter().map(|spec| Sender::of(spec, scenario)).collect(),
             records: Vec::new(),
             parts: Vec::new(),
@@ -307,6 +309,61 @@ impl<'a> Workloads<'a> {
             }
         }
         Ok(self.records)
+    }
+
+    /// A warning if datagrams are lost beyond a link that others share: the model sends only what arrives, on all links
+    /// of the path, so these others have too much of the links before the loss.
+    pub(super) fn warning_of_lost_datagrams(&self, outcome: &Outcome) -> Option<String> {
+        if !self.senders.iter().any(|sender| matches!(sender, Sender::Datagrams { .. })) {
+            return None;
+        }
+        // By port: the sources of datagrams, and `None` for connections.
+        let mut users: BTreeMap<PortId, BTreeSet<Option<NodeId>>> = BTreeMap::new();
+        for (flow, part) in self.parts.iter().enumerate() {
+            for port in outcome.paths.of(flow) {
+                users.entry(*port).or_default().insert(self.source_of_datagrams(*part));
+            }
+        }
+        let is_shared = |port: &PortId, source| users[port].iter().any(|user| *user != Some(source));
+        let mut losing: BTreeSet<u16> = BTreeSet::new();
+        for (flow, part) in self.parts.iter().enumerate() {
+            let (Some(source), Some((_, before))) =
+                (self.source_of_datagrams(*part), outcome.paths.of(flow).split_last())
+            else {
+                continue;
+            };
+            let is_shared = before.iter().any(|port| is_shared(port, source));
+            if is_shared && self.loses_datagrams(flow, part.record, outcome) {
+                losing.insert(self.records[part.record as usize].spec.workload);
+            }
+        }
+        let names: Vec<&str> =
+            losing.iter().map(|workload| self.names[usize::from(*workload)].as_str()).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "workload {}: datagrams are lost, and at flow level they do not load the links before the loss: flows \
+                 that share these links may be slower with packets (pauseframe run)",
+                names.join(", ")
+            )
+        })
+    }
+
+    /// The source of datagrams; `None` for a connection.
+    fn source_of_datagrams(&self, part: Part) -> Option<NodeId> {
+        let spec = self.records[part.record as usize].spec;
+        let sender = self.senders[usize::from(spec.workload)];
+        matches!(sender, Sender::Datagrams { .. }).then_some(spec.source)
+    }
+
+    /// Whether a flow of datagrams delivers less than it sends, apart from rounding.
+    fn loses_datagrams(&self, flow: usize, record: u32, outcome: &Outcome) -> bool {
+        const ROUNDING: f64 = 1e-6;
+        let spec = self.records[record as usize].spec;
+        let Sender::Datagrams { rate } = self.senders[usize::from(spec.workload)] else { return false };
+        let time = outcome.finish[flow].min(outcome.end) - spec.start.as_secs_f64();
+        let sent = (rate.0 as f64 * time / 8.0).min(outcome.sizes[flow].0 as f64);
+        let delivered = outcome.sizes[flow].0 as f64 - outcome.left[flow] / 8.0;
+        delivered < sent * (1.0 - ROUNDING)
     }
 
     fn next_workload(&self) -> Option<(Time, usize)> {
