@@ -66,6 +66,11 @@ impl Source for FlowsSpec {
         self.flows.iter().map(|flow| flow.start).collect()
     }
 
+    fn planned_flows(&self, _: &Topology, end: Option<Span>) -> Option<u64> {
+        let is_in_run = |flow: &&FlowEntry| end.is_none_or(|end| flow.start < end);
+        Some(self.flows.iter().filter(is_in_run).count() as u64)
+    }
+
     fn at_once(&self, hosts: u64) -> u64 {
         hosts.min(self.flows.len() as u64)
     }

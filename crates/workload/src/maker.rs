@@ -18,6 +18,12 @@ pub trait Source: Debug {
     /// The starts of flows that are known in advance, or the earliest possible start.
     fn starts(&self) -> Vec<Span>;
 
+    /// Flows that begin if the run is long enough and none fails, of those with a start before `end`; `None`: no number
+    /// is planned.
+    fn planned_flows(&self, _topology: &Topology, _end: Option<Span>) -> Option<u64> {
+        None
+    }
+
     /// Estimate of the number of concurrent flows among `hosts` hosts; it sizes the recording of their state.
     fn at_once(&self, hosts: u64) -> u64 {
         hosts

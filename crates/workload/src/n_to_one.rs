@@ -5,6 +5,7 @@ use super::maker::{Listed, Maker, Source, at};
 use pauseframe_engine::Rng;
 use pauseframe_fabric::Workload;
 use pauseframe_schema::table;
+use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, Span};
 use std::ops::Range;
 
@@ -33,6 +34,10 @@ impl Source for NToOne {
 
     fn starts(&self) -> Vec<Span> {
         vec![self.start]
+    }
+
+    fn planned_flows(&self, _: &Topology, _: Option<Span>) -> Option<u64> {
+        Some(u64::from(self.senders))
     }
 
     fn at_once(&self, _: u64) -> u64 {

@@ -13,6 +13,7 @@ use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, QueryRecord, Workload};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
+use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, Span, Time};
 use std::fmt;
 
@@ -144,6 +145,10 @@ impl Source for RequestsSpec {
 
     fn starts(&self) -> Vec<Span> {
         vec![self.start]
+    }
+
+    fn planned_flows(&self, _: &Topology, _: Option<Span>) -> Option<u64> {
+        Some(u64::from(self.count) * self.all_servers().len() as u64)
     }
 
     fn at_once(&self, _: u64) -> u64 {

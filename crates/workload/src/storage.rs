@@ -14,7 +14,9 @@ use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, StorageOperation, Workload};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
+use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
+use std::collections::BTreeSet;
 
 /// A message of `InfiniBand` has at most 2 GiB.
 const LARGEST: Bytes = Bytes(1 << 31);
@@ -100,6 +102,19 @@ impl Source for StorageSpec {
 
     fn starts(&self) -> Vec<Span> {
         vec![self.start]
+    }
+
+    fn planned_flows(&self, topology: &Topology, _: Option<Span>) -> Option<u64> {
+        let is_target = |name: &String| self.targets.contains(name);
+        let pairs = match &self.initiators {
+            Some(names) => {
+                let names: BTreeSet<&String> = names.iter().collect();
+                let pairs = names.len() * self.targets.len();
+                pairs - names.into_iter().filter(|name| is_target(name)).count()
+            }
+            None => (topology.hosts().count() - self.targets.len()) * self.targets.len(),
+        };
+        Some(pairs as u64 * u64::from(self.count?))
     }
 
     fn at_once(&self, hosts: u64) -> u64 {

@@ -239,6 +239,10 @@ fn dynamic_results(
     let records = workloads.finish(&outcome)?;
     let mut summary = FlowSummary::of_records(resolved, &records, &outcome, topology);
     summary.wall_s = begin.elapsed().as_secs_f64();
+    let of_workloads = records.iter().map(|record| (record.spec.workload, record.status));
+    let is_written = |path: &str| resolved.is_written(path);
+    let planned = report::Planned { scenario, topology, is_written: &is_written };
+    summary.warnings.extend(report::unstarted(planned, of_workloads, outcome.stopped));
     summary.warnings.extend(lost);
     let rows = if scenario.record.flows { &records[..] } else { &[] };
     let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();

@@ -1,15 +1,16 @@
 //! Last stage of a run: turns a network at the end of its run into tables, a summary and files.
 
 mod suspicious;
+mod unstarted;
 mod warnings;
 
 use self::suspicious::{
     marks_of_slow_receivers, needless_timeouts, starved_flows, tiny_windows, waits_for_timers,
     windows_below_acknowledgements,
 };
+pub(crate) use self::unstarted::{Planned, unstarted};
 use self::warnings::{
     cut_short, dead_links, dropped_syns, idle_storms, longer_timeouts, polarized, unrecorded,
-    workloads_without_flows,
 };
 use crate::build::{Built, Parts};
 use crate::resolve::Resolved;
@@ -76,6 +77,12 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     warnings.extend(threads.warning);
     warnings.extend(warnings::nothing_remembered(scenario, &parts.settings));
     warnings.extend(network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
+    let was_interrupted = ending.interrupted || was_stopped;
+    let of_workloads =
+        network.packed_flow_records(ending.now).iter().map(|record| (record.spec.workload, record.status));
+    let is_written = |path: &str| resolved.is_written(path);
+    let planned = Planned { scenario, topology: &parts.topology, is_written: &is_written };
+    warnings.extend(unstarted(planned, of_workloads, was_interrupted));
     add_warnings_of_results(scenario, (&mut network, &parts), &names, &ports, ending.now, &mut warnings);
     let of_kernel = network.take_stack_samples();
     let deadlocks = network.detected_deadlocks();
@@ -100,7 +107,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         fullest_switch: network.max_backlog_switch().map(|(node, bytes)| (names.node(node), bytes)),
         nic_queue: scenario.host.nic_queue.name(),
         series_full: series.full(),
-        status: match (ending.interrupted || was_stopped, ends && !deadlocks.is_empty()) {
+        status: match (was_interrupted, ends && !deadlocks.is_empty()) {
             (true, _) => RunStatus::Interrupted,
             (false, true) => RunStatus::Deadlock,
             (false, false) => RunStatus::Complete,
@@ -165,7 +172,6 @@ fn add_warnings_of_results(
     now: Time,
     warnings: &mut Vec<String>,
 ) {
-    warnings.extend(workloads_without_flows(scenario, network, now));
     warnings.extend(dead_links(network, names, now));
     if scenario.host.reaction > Span::ZERO && !network.has_dependent_flows() {
         warnings

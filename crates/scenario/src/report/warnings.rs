@@ -9,9 +9,7 @@ use pauseframe_fabric::{
 };
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
-use pauseframe_units::{LinkId, PortId, Span, Time, counted};
-use pauseframe_workload::WorkloadSpec;
-use std::collections::BTreeSet;
+use pauseframe_units::{LinkId, PortId, Time, counted};
 
 /// Warns of links that stay down to the end although flows have not finished. Queues that wait for a link
 /// that is down are not deadlocked, but look deadlocked in the tables.
@@ -51,26 +49,6 @@ pub(super) fn longer_timeouts(scenario: &Scenario, settings: &Settings) -> Vec<S
         })
     });
     pairs.collect()
-}
-
-/// Warns of workloads that sent nothing, unless they start after the end of the run, which has a warning already.
-pub(super) fn workloads_without_flows(scenario: &Scenario, network: &mut Network, now: Time) -> Vec<String> {
-    let seen: BTreeSet<u16> =
-        network.packed_flow_records(now).iter().map(|record| record.spec.workload).collect();
-    let is_silent = |(index, workload): &(usize, &WorkloadSpec)| {
-        let is_in_run = |start: &Span| scenario.stop.time.is_none_or(|end| *start < end);
-        let begins = || workload.kind.starts().iter().any(is_in_run);
-        workload.kind.application().is_none() && !seen.contains(&(*index as u16)) && begins()
-    };
-    let silent = scenario.workload.iter().enumerate().filter(is_silent);
-    silent
-        .map(|(_, workload)| {
-            format!(
-                "workload {}: no flow began before the end of the run: nothing was measured",
-                workload.name
-            )
-        })
-        .collect()
 }
 
 /// Maximum number of flows whose paths are compared with the ports of storms.

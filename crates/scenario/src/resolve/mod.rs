@@ -183,6 +183,12 @@ impl Resolved {
     pub fn explain(&self) -> &[Entry] {
         &self.entries
     }
+
+    /// Whether a person has written this key.
+    pub(crate) fn is_written(&self, path: &str) -> bool {
+        let of_person = |entry: &Entry| matches!(entry.origin, Origin::File | Origin::Set);
+        self.entries.iter().any(|entry| entry.path == path && of_person(entry))
+    }
 }
 
 /// Reads a scenario and fills in every default.
