@@ -35,18 +35,22 @@ pub(super) struct Node {
     pub(super) attributes: Vec<Attribute>,
 }
 
-/// The protobuf message `ChakraProtoMsg.AttributeProto` without lists and floating-point values.
+/// The protobuf message `ChakraProtoMsg.AttributeProto` without lists and bytes: of such an attribute only the name is known.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Attribute {
     #[prost(string, tag = "1")]
     pub(super) name: String,
-    #[prost(oneof = "Value", tags = "7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29")]
+    #[prost(oneof = "Value", tags = "3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29")]
     pub(super) value: Option<Value>,
 }
 
-/// Values of attributes: integers of all types that writers use, flags and text.
+/// Values of attributes: numbers of all types that writers use, flags and text.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(super) enum Value {
+    #[prost(double, tag = "3")]
+    Double(f64),
+    #[prost(float, tag = "5")]
+    Float(f32),
     #[prost(int32, tag = "7")]
     Int32(i32),
     #[prost(int64, tag = "9")]
@@ -74,8 +78,11 @@ pub(super) enum Value {
 }
 
 impl Value {
+    /// The value as an integer; `None` for a fraction or another text.
     pub(super) fn integer(&self) -> Option<i128> {
         Some(match *self {
+            Value::Double(value) => whole(value)?,
+            Value::Float(value) => whole(value.into())?,
             Value::Int32(value) | Value::Sint32(value) | Value::Sfixed32(value) => value.into(),
             Value::Int64(value) | Value::Sint64(value) | Value::Sfixed64(value) => value.into(),
             Value::Uint32(value) | Value::Fixed32(value) => value.into(),
@@ -84,6 +91,12 @@ impl Value {
             Value::Text(ref value) => value.parse().ok()?,
         })
     }
+}
+
+/// A number without a fraction that an `f64` represents exactly.
+fn whole(value: f64) -> Option<i128> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (value.fract() == 0.0 && value.abs() <= EXACT).then_some(value as i128)
 }
 
 /// Types of nodes in the Chakra format.
@@ -127,15 +140,26 @@ pub(super) fn decode(source: &Source, before: usize) -> Result<Vec<Node>, ReadEr
 }
 
 impl Node {
-    pub(super) fn value(&self, name: &str) -> Option<&Value> {
-        self.attributes.iter().find(|attribute| attribute.name == name)?.value.as_ref()
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.attributes.iter().any(|attribute| attribute.name == name)
+    }
+
+    /// The value of an attribute.
+    ///
+    /// # Errors
+    /// If it has one that is not read, such as a list.
+    pub(super) fn value(&self, name: &str) -> Result<Option<&Value>, String> {
+        let Some(attribute) = self.attributes.iter().find(|attribute| attribute.name == name) else {
+            return Ok(None);
+        };
+        let unread = || self.error(&format!("{name} is no single number or text"));
+        attribute.value.as_ref().map(Some).ok_or_else(unread)
     }
 
     /// The value of the first attribute with one of these names, as a number.
     pub(super) fn number<T: TryFrom<i128>>(&self, names: &[&str]) -> Result<Option<T>, String> {
-        let Some((name, value)) = names.iter().find_map(|name| Some((name, self.value(name)?))) else {
-            return Ok(None);
-        };
+        let Some(name) = names.iter().find(|name| self.has(name)) else { return Ok(None) };
+        let Some(value) = self.value(name)? else { return Ok(None) };
         let number = value.integer().and_then(|number| T::try_from(number).ok());
         number.map(Some).ok_or_else(|| self.error(&format!("{name} is {value:?}")))
     }
@@ -148,11 +172,18 @@ impl Node {
         format!("node {} ({}): {reason}", self.id, self.name)
     }
 
-    pub(super) fn group(&self) -> Option<&str> {
-        let value = self.value("pg_name").or_else(|| self.value("comm_group"))?;
-        match value {
-            Value::Text(name) if !name.is_empty() => Some(name),
-            _ => None,
+    /// The process group of a collective operation, whose name may be a number; `None`: all ranks.
+    pub(super) fn group(&self) -> Result<Option<String>, String> {
+        let Some(name) = ["pg_name", "comm_group"].into_iter().find(|name| self.has(name)) else {
+            return Ok(None);
+        };
+        match self.value(name)? {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
+            Some(value) => {
+                let number = value.integer().ok_or_else(|| self.error(&format!("{name} is {value:?}")))?;
+                Ok(Some(number.to_string()))
+            }
         }
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn read(sources: &[Source]) -> Result<Application, ReadError> {
         count += nodes.len();
         ranks.push(nodes);
     }
-    let groups = groups(&ranks);
+    let groups = groups(&ranks, sources)?;
     let mut notes = Notes::default();
     let programs = (0..).zip(&ranks).zip(sources).map(|((rank, nodes), source)| {
         program(rank, nodes, ranks.len(), &groups, &mut notes).map_err(|reason| at_file(&source.name, reason))
@@ -85,13 +85,17 @@ pub(super) fn read(sources: &[Source]) -> Result<Application, ReadError> {
     Ok(application)
 }
 
-/// Process groups by name: their index, and the ranks that call a collective operation in the group. A group
-/// of all ranks is the world communicator.
-fn groups(ranks: &[Vec<Node>]) -> BTreeMap<String, (u32, Vec<u32>)> {
-    let mut groups: BTreeMap<String, (u32, Vec<u32>)> = BTreeMap::new();
-    for (rank, nodes) in (0..).zip(ranks) {
-        for name in nodes.iter().filter(|node| node.communicates()).filter_map(Node::group) {
-            let (_, members) = groups.entry(name.to_owned()).or_default();
+/// Process groups by name: their index, and the ranks that call a collective operation in the group.
+type Groups = BTreeMap<String, (u32, Vec<u32>)>;
+
+/// The process groups. A group of all ranks is the world communicator.
+fn groups(ranks: &[Vec<Node>], sources: &[Source]) -> Result<Groups, ReadError> {
+    let mut groups = Groups::new();
+    for ((rank, nodes), source) in (0..).zip(ranks).zip(sources) {
+        for node in nodes.iter().filter(|node| node.communicates()) {
+            let name = node.group().map_err(|reason| at_file(&source.name, reason))?;
+            let Some(name) = name else { continue };
+            let (_, members) = groups.entry(name).or_default();
             if members.last() != Some(&rank) {
                 members.push(rank);
             }
@@ -100,7 +104,7 @@ fn groups(ranks: &[Vec<Node>]) -> BTreeMap<String, (u32, Vec<u32>)> {
     for (position, group) in (1..).zip(groups.values_mut()) {
         group.0 = position;
     }
-    groups
+    Ok(groups)
 }
 
 /// Lets each kernel wait for the one before it on its stream, unless dependencies say the contrary.
@@ -133,7 +137,7 @@ fn program(
     rank: u32,
     nodes: &[Node],
     ranks: usize,
-    groups: &BTreeMap<String, (u32, Vec<u32>)>,
+    groups: &Groups,
     notes: &mut Notes,
 ) -> Result<Program, String> {
     let mut steps = BTreeMap::new();

@@ -17,10 +17,12 @@ impl Node {
     /// True if a collective node sends data.
     pub(super) fn communicates(&self) -> bool {
         let barrier = || match self.value("comm_type") {
-            Some(value) => value.integer() == Some(9),
-            None => kind_in_name(&self.name) == Some(Kind::Barrier),
+            Ok(Some(value)) => value.integer() == Some(9),
+            // The reader of the operation reports the mistake.
+            Err(_) => true,
+            Ok(None) => kind_in_name(&self.name) == Some(Kind::Barrier),
         };
-        self.kind == COLLECTIVE && (self.value("comm_size").is_some() || barrier())
+        self.kind == COLLECTIVE && (self.has("comm_size") || barrier())
     }
 
     /// The compute unit that the node occupies.
@@ -94,7 +96,7 @@ pub(super) fn collective(
     groups: &BTreeMap<String, (u32, Vec<u32>)>,
     notes: &mut Notes,
 ) -> Result<Call, String> {
-    let group = node.group().and_then(|name| groups.get(name));
+    let group = node.group()?.and_then(|name| groups.get(&name));
     let (comm, size) = group.map_or((0, ranks), |(position, members)| (*position, members.len()));
     let kind = match node.number::<i64>(&["comm_type"])? {
         Some(0) => Kind::Allreduce,
