@@ -8,6 +8,7 @@ use crate::algorithm::Kind;
 use crate::read::ReadError;
 use crate::read::text::Line;
 use pauseframe_units::{Span, counted};
+use std::collections::BTreeSet;
 
 /// Policies whose loop is that of training steps.
 const TRANSFORMERS: [&str; 2] = ["HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_TRANSFORMER"];
@@ -104,6 +105,7 @@ pub fn read(file: &str, text: &str, as_simai: bool) -> Result<Workload, ReadErro
         let note = format!("{file}:{number}: not read: line 2 announces {}", counted(count, "layer"));
         workload.notes.push(note);
     }
+    notes.of_micro(&workload);
     workload.notes.extend(notes.texts(file));
     divide(&mut workload, file);
     Ok(workload)
@@ -122,7 +124,11 @@ fn header(line: &mut Line, workload: &mut Workload) -> Result<(), ReadError> {
     workload.step.micro_batches = 1;
     let mut note =
         |line: &Line, text: &str| workload.notes.push(format!("{}:{}: {text}", line.file, line.number));
+    let mut seen = BTreeSet::new();
     while let Some(key) = line.next() {
+        if !seen.insert(key.trim_end_matches(':').to_owned()) {
+            return Err(line.error(format!("has {key} twice: keep one of them")));
+        }
         match key {
             "model_parallel_NPU_group:" => workload.tensor = line.number(key).map(some)?,
             "ep:" => workload.expert = line.number(key).map(some)?,
@@ -174,6 +180,7 @@ struct Notes {
     raised: (u32, u32),
     without_bytes: (u32, u32),
     updates: (u32, u32),
+    idle_compute: (u32, u32),
     more: Option<(u32, String)>,
 }
 
@@ -185,11 +192,23 @@ impl Notes {
         *count += 1;
     }
 
+    /// Files of policy MICRO measure collectives: SimAI runs nothing between them.
+    fn of_micro(&mut self, workload: &Workload) {
+        let computes = |layer: &&Layer| {
+            let passes = [layer.forward, layer.input_gradient, layer.weight_gradient];
+            passes.iter().any(|pass| pass.compute > Span::ZERO)
+        };
+        for layer in workload.step.layers.iter().filter(|_| workload.is_micro).filter(computes) {
+            Notes::count(&mut self.idle_compute, layer.line);
+        }
+    }
+
     fn texts(self, file: &str) -> Vec<String> {
         let counted = [
             (self.broadcasts, "BROADCAST sends nothing, as in SimAI"),
             (self.raised, "a forward collective below 4096 B has 4096 B, as in SimAI"),
             (self.without_bytes, "a collective of 0 B is left out"),
+            (self.idle_compute, "compute times are not spent: policy MICRO has nothing but collectives"),
             (self.updates, "the time of the update (last field) is not spent, as in SimAI"),
         ];
         let mut texts: Vec<String> = counted
