@@ -379,6 +379,7 @@ fn steps(
         let message = || format!("{}, but the layers have no experts", parallelism.expert);
         t.check(model.experts > 0 || parallelism.expert == 1, "ep", message, "set experts, or remove ep");
         let step = or_problem(t, model.step(&parallelism))?;
+        check_chunks(t, &model, &parallelism, schedule)?;
         parameters = Some((model.parameters(&parallelism), model.distributed_optimizer));
         step
     };
@@ -392,6 +393,10 @@ fn steps(
         loads: None,
         saves: None,
     };
+    // A count of zero is out of range, which the ledger knows.
+    if plan.step.micro_batches == 0 {
+        return None;
+    }
     or_problem(t, plan.check())?;
     let saves = checkpoint.map(|checkpoint| checkpoint.plan(&parallelism, parameters));
     if let (Some(checkpoint), Some(saves)) = (checkpoint, &saves) {
@@ -422,6 +427,17 @@ fn steps(
     let (application, (experts, exponent)) = (Arc::new(application(name, &plan)), skew);
     let is_skewed = exponent > 0.0 && plan.parallelism.expert > 1;
     Some(Steps { application, skewed: is_skewed.then(|| Arc::new(Skewed { plan, experts, exponent })) })
+}
+
+/// The chunks of a model have whole layers.
+fn check_chunks(t: &mut Table, model: &Model, parallelism: &Parallelism, schedule: Schedule) -> Option<()> {
+    let Schedule::Interleaved { chunks } = schedule else { return Some(()) };
+    let (layers, stages) = (model.layers, parallelism.pipeline);
+    let fits = layers.is_multiple_of(stages.saturating_mul(chunks).max(1));
+    let message =
+        || format!("{layers} layers do not divide into {chunks} chunks on each of {stages} stages (pp)");
+    t.check(fits, "virtual_stages", message, "choose another number of chunks or layers");
+    fits.then_some(())
 }
 
 /// Warns of keys of groups that have one GPU.

@@ -15,15 +15,17 @@ use super::{
 };
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Op, Program};
-use pauseframe_units::Span;
+use pauseframe_units::{Span, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Bytes of the number that ranks reduce in a barrier.
 const BARRIER: u64 = 4;
 
-/// How to run files whose micro-batches are no equal passes.
+/// How to run files whose micro-batches are no equal passes, on one stage.
 const AS_SIMAI: &str = "set schedule = \"as_simai\"";
+/// The same on several stages, which exchange the results of each micro-batch.
+const OTHER_COUNT: &str = "change micro_batches, or set as_simai = true";
 
 /// How a step is carried out.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,14 +64,19 @@ impl Plan {
         if self.schedule == Schedule::ForwardFirst && self.is_one_stage() {
             return Ok(());
         }
-        if pieces == 0 || body.is_empty() || !body.len().is_multiple_of(pieces as usize) {
-            let lines = body.len();
-            let why = format!("needs micro-batches of equal size: {lines} layers do not divide by {pieces}");
-            return Err(Unfit { key: "schedule", why, cure: AS_SIMAI });
+        let cure = if self.is_one_stage() { AS_SIMAI } else { OTHER_COUNT };
+        if body.is_empty() || !body.len().is_multiple_of(pieces.max(1) as usize) {
+            let (lines, chunks) = (counted(body.len(), "line"), self.schedule.chunks());
+            let of_chunks = if chunks > 1 { format!(" · virtual_stages {chunks}") } else { String::new() };
+            let why = format!(
+                "needs micro-batches of equal size: {lines} with their layers do not divide by micro_batches {micro_batches}{of_chunks}"
+            );
+            return Err(Unfit { key: "schedule", why, cure });
         }
         if checkpoints.iter().any(|list| !list.is_empty()) {
             let why = "cannot repeat forward passes from checkpoints".to_owned();
-            return Err(Unfit { key: "schedule", why, cure: AS_SIMAI });
+            let cure = if self.is_one_stage() { AS_SIMAI } else { "set as_simai = true, or pp = 1" };
+            return Err(Unfit { key: "schedule", why, cure });
         }
         if self.schedule.chunks() > 1 && !micro_batches.is_multiple_of(self.stages()) {
             let stages = self.stages();
