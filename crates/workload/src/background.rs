@@ -17,7 +17,7 @@ use pauseframe_schema::reader::Table;
 use pauseframe_schema::{kinds, table};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 table! {
@@ -123,6 +123,37 @@ impl Source for BackgroundSpec {
         };
         Some(OpenLoop::poisson(topology, hosts, per_second, bytes, self.start..self.stop, end))
     }
+}
+
+impl BackgroundSpec {
+    /// Why the racks of the hosts do not allow the share of flows within racks; `None` if they do, or nobody set one.
+    pub fn contrary_racks(&self, topology: &Topology) -> Option<String> {
+        let share = self.intra_rack?;
+        let hosts: BTreeSet<NodeId> = match &self.hosts {
+            Some(names) => names.iter().filter_map(|name| topology.find(name)).collect(),
+            None => topology.hosts().collect(),
+        };
+        let mut racks: BTreeMap<Option<NodeId>, usize> = BTreeMap::new();
+        for host in &hosts {
+            *racks.entry(rack_of(topology, *host)).or_default() += 1;
+        }
+        let alone = racks.values().filter(|hosts| **hosts == 1).count();
+        if racks.len() == 1 && share < 1.0 {
+            return Some("all hosts are in one rack, so all flows stay in it".to_owned());
+        }
+        (alone > 0 && racks.len() > 1 && share > 0.0).then(|| {
+            format!("{} alone in a rack, so all flows from there leave it", if alone == 1 {
+                "1 host is".to_owned()
+            } else {
+                format!("{alone} hosts are")
+            })
+        })
+    }
+}
+
+/// The rack of a host: the switch at its first port.
+fn rack_of(topology: &Topology, host: NodeId) -> Option<NodeId> {
+    topology.nodes()[host].ports.first().map(|port| topology.peer(*port))
 }
 
 #[derive(Debug)]
@@ -252,7 +283,7 @@ struct Destinations {
 
 impl Destinations {
     fn new(topology: &Topology, hosts: &[NodeId], intra_rack: Option<f64>) -> Destinations {
-        let rack = |host: usize| topology.nodes()[hosts[host]].ports.first().map(|port| topology.peer(*port));
+        let rack = |host: usize| rack_of(topology, hosts[host]);
         let mut order: Vec<usize> = (0..hosts.len()).collect();
         order.sort_by_key(|host| rack(*host));
         let mut places = vec![(0, 0..0); hosts.len()];
@@ -295,7 +326,6 @@ mod tests {
     use crate::WorkloadKind;
     use pauseframe_fabric::FlowStatus;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
 
     fn uniform() -> SizesSpec {
         SizesSpec::Uniform(Uniform { min: Bytes::kb(1), max: Bytes::kb(39) })

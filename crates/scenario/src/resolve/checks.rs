@@ -87,6 +87,16 @@ pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial], host: &HostS
     }
 }
 
+/// Warns of shares of flows within racks that the racks of the hosts do not allow.
+pub(crate) fn racks(ledger: &mut Ledger, topology: &Topology, workloads: &[Partial]) {
+    for (index, workload) in workloads.iter().enumerate() {
+        let Some(WorkloadKind::Background(background)) = &workload.kind else { continue };
+        if let Some(reason) = background.contrary_racks(topology) {
+            ledger.warn(format!("workload.{index}.intra_rack: {reason}"));
+        }
+    }
+}
+
 /// Checks that the hosts of `topology` have enough places for the ranks of all applications together.
 pub(crate) fn places(
     ledger: &mut Ledger,

@@ -133,6 +133,7 @@ impl Draft {
             checks::scale_up(ledger, self.topology.as_ref(), graph, host);
             let gpus = self.topology.as_ref().and_then(TopologySpec::gpus_per_server);
             checks::places(ledger, (graph, gpus), workloads, self.seed);
+            checks::racks(ledger, graph, workloads);
             checks::markers(ledger, switch, graph);
         }
         checks::end(ledger, stop, workloads);
