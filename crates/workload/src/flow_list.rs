@@ -6,14 +6,17 @@
 //! of flows, then `src dst priority_group port bytes start_s` for each flow (without `port` in those of
 //! `ConWeave`), with the node ids of its topology file.
 
-use super::context::{Context, SIZES, TIMES, host};
+use super::columns::{microseconds_of, refuse_doubles, refuse_times};
+use super::context::{Context, SIZES, TIME_MAX, TIMES, host};
 use super::maker::Maker;
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::file::metadata::FileMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 use pauseframe_schema::panics::caught;
 use pauseframe_schema::table;
-use pauseframe_schema::value::misspelt;
+use pauseframe_schema::value::{Setting, misspelt};
 use pauseframe_units::limits::Limit;
 use pauseframe_units::{Bytes, NodeId, Span, counted, files};
 use std::collections::BTreeMap;
@@ -182,6 +185,7 @@ fn read_csv(path: &Path) -> Result<FlowList, String> {
         .flexible(true)
         .from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|error| error.to_string())?.clone();
+    refuse_doubles(headers.iter(), &COLUMNS)?;
     let index = positions(headers.iter())?;
     let optional = optional_positions(headers.iter());
     let mut list = FlowList { unit: "line", ..FlowList::default() };
@@ -228,7 +232,9 @@ fn bytes_of(size: &str) -> String {
 fn read_parquet(path: &Path) -> Result<FlowList, String> {
     let file = files::open(path).map_err(|error| error.to_string())?;
     let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
+    let units = units(reader.metadata().file_metadata())?;
     let schema = reader.metadata().file_metadata().schema();
+    refuse_doubles(schema.get_fields().iter().map(|field| field.name()), &COLUMNS)?;
     let index = positions(schema.get_fields().iter().map(|field| field.name()))?;
     let optional = optional_positions(schema.get_fields().iter().map(|field| field.name()));
     let rows = u64::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0);
@@ -249,10 +255,29 @@ fn read_parquet(path: &Path) -> Result<FlowList, String> {
         if number > rows || text > text_limit {
             return Err(format!("row {number}: {}", Limit::Bytes.exceeded("bytes of text")?));
         }
-        let entry = parquet_entry(&row, index);
-        list.add(number, entry.and_then(|entry| with_order(entry, parquet_texts(&row, optional))));
+        let entry = parquet_entry(&row, index, units[0]);
+        list.add(number, entry.and_then(|entry| with_order(entry, parquet_texts(&row, optional, units[1]))));
     }
     Ok(list)
+}
+
+/// Microseconds of the units of `start_us` and `compute_us`.
+fn units(metadata: &FileMetaData) -> Result<[f64; 2], String> {
+    let pairs = metadata.key_value_metadata();
+    let schema =
+        parquet_to_arrow_schema(metadata.schema_descr(), pairs).map_err(|error| error.to_string())?;
+    let mut units = [1.0; 2];
+    for field in schema.fields() {
+        let (name, kind) = (field.name().as_str(), field.data_type());
+        match name {
+            "start_us" => units[0] = microseconds_of(name, kind)?,
+            "compute_us" => units[1] = microseconds_of(name, kind)?,
+            "size_bytes" => refuse_times(name, "bytes", kind)?,
+            "src" | "dst" | "id" | "after" => refuse_times(name, "names", kind)?,
+            _ => {}
+        }
+    }
+    Ok(units)
 }
 
 /// The part of a schema with these columns.
@@ -272,7 +297,7 @@ fn text_bytes(row: &Row) -> u64 {
     row.get_column_iter().map(|(_, field)| length(field) as u64).sum()
 }
 
-fn parquet_entry(row: &Row, index: [usize; 4]) -> Result<FlowEntry, Problem> {
+fn parquet_entry(row: &Row, index: [usize; 4], unit: f64) -> Result<FlowEntry, Problem> {
     let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
     let [src, dst, size, start] = index.map(|column| fields[column]);
     // Host names may be numbers, as in HPCC files.
@@ -293,7 +318,7 @@ fn parquet_entry(row: &Row, index: [usize; 4]) -> Result<FlowEntry, Problem> {
     };
     let (src, dst) = (text(0, src)?, text(1, dst)?);
     let (src, dst) = named(&src, &dst)?;
-    checked(src, dst, size?, start?)
+    checked(src, dst, size?, start? * unit)
 }
 
 fn integer(field: &Field) -> Option<u64> {
@@ -367,14 +392,17 @@ fn optional_positions<'a>(names: impl Iterator<Item = &'a str>) -> [Option<usize
     [find(COLUMNS[4]), find(COLUMNS[5]), find(COLUMNS[6])]
 }
 
-/// The texts of the optional columns.
-fn parquet_texts(row: &Row, columns: [Option<usize>; 3]) -> [Option<String>; 3] {
+/// The texts of the optional columns, the last one in microseconds.
+fn parquet_texts(row: &Row, columns: [Option<usize>; 3], unit: f64) -> [Option<String>; 3] {
     let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
-    columns.map(|column| match fields[column?] {
+    let text = |column: Option<usize>| match fields[column?] {
         Field::Null => None,
         Field::Str(text) => Some(text.clone()),
         field => integer(field).map_or_else(|| Some(field.to_string()), |number| Some(number.to_string())),
-    })
+    };
+    let [id, after, compute] = columns.map(text);
+    let in_microseconds = |text: String| text.parse().map_or(text, |number: f64| (number * unit).to_string());
+    [id, after, compute.map(in_microseconds)]
 }
 
 /// Adds the predecessors of a flow.
@@ -394,10 +422,10 @@ fn with_order(entry: FlowEntry, [id, after, compute]: [Option<String>; 3]) -> Re
 /// A column in microseconds.
 fn span(column: usize, us: f64) -> Result<Span, Problem> {
     let ps = (us * 1e6).round();
-    if (0.0..u64::MAX as f64).contains(&ps) {
+    if (0.0..=TIME_MAX.0 as f64).contains(&ps) {
         return Ok(Span(ps as u64));
     }
-    Err((column, format!("{us} us; expected at least 0 and at most 213 days")))
+    Err((column, format!("{us} us; expected at least 0 and at most {}", TIME_MAX.plain())))
 }
 
 fn named<'a>(src: &'a str, dst: &'a str) -> Result<(&'a str, &'a str), Problem> {
@@ -471,9 +499,9 @@ mod tests {
             (5, "column size_bytes: \"1.5\" is not a whole number of bytes"),
             (6, "column size_bytes: \"\" is not a whole number of bytes"),
             (7, "column start_us: \"soon\" is not a number of microseconds"),
-            (9, "column start_us: -1 us; expected at least 0 and at most 213 days"),
+            (9, "column start_us: -1 us; expected at least 0 and at most 2400 h"),
             (10, "3 columns; the header has 4"),
-            (12, "column start_us: NaN us; expected at least 0 and at most 213 days"),
+            (12, "column start_us: NaN us; expected at least 0 and at most 2400 h"),
             (13, "column src: the name is empty"),
             (
                 14,

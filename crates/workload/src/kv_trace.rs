@@ -4,6 +4,7 @@
 //! `BurstGPT`'s (`Timestamp` in s, `Request tokens`) and the columns `timestamp_ms`, `input_tokens`. Time counts from the first
 //! request. Requests with equal time stamps (Mooncake's have steps of 3 s) arrive evenly until the next one.
 
+use super::columns::refuse_doubles;
 use super::context::{Context, TIME_MAX, TIMES, remedy_of_file};
 use super::kv_transfer::Request;
 use super::maker::at;
@@ -228,6 +229,8 @@ const FORMS: [(&str, &str, Option<f64>); 3] = [
 fn csv_rows(text: &str) -> Result<(Vec<Row>, Vec<String>), String> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|error| error.to_string())?.clone();
+    refuse_doubles(headers.iter(), &FORMS.map(|(time, _, _)| time))?;
+    refuse_doubles(headers.iter(), &FORMS.map(|(_, tokens, _)| tokens))?;
     let column = |name: &str| headers.iter().position(|header| header == name);
     let form = FORMS.iter().find_map(|(time, tokens, unit)| Some((column(time)?, column(tokens)?, *unit)));
     let (time, tokens, unit) = form.ok_or_else(|| {

@@ -8,6 +8,7 @@
 mod arrivals;
 pub mod cdf;
 mod collectives;
+mod columns;
 pub mod context;
 mod distributions;
 pub mod flow_dag;

@@ -14,8 +14,9 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from datetime import date, time
-from decimal import Decimal
+from datetime import date, time, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from math import isfinite
 from types import NoneType
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
@@ -52,7 +53,7 @@ def native(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     if (rows := _frame_rows(value)) is not None:
-        return [dict(_cell(name, cell) for name, cell in row.items() if cell is not None) for row in rows]
+        return [_flow_row(row) for row in rows]
     for method in ("tolist", "to_list", "to_pylist", "as_py"):  # numpy and pandas, polars, Arrow
         if callable(convert := getattr(value, method, None)):
             plain = convert()
@@ -60,6 +61,27 @@ def native(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | list | tuple):
         return list(value)
     return value
+
+
+def _flow_row(row: dict[str, Any]) -> dict[str, Any]:
+    """The scenario keys of a row; ValueError names two columns of one key."""
+    keys: dict[str, Any] = {}
+    of_key: dict[str, str] = {}
+    for name, cell in row.items():
+        if cell is None:
+            continue
+        key, value = _cell(name, cell)
+        if key in keys:
+            raise ValueError(f"the columns {of_key[key]} and {name} of the frame are both the key {key}: drop one")
+        keys[key], of_key[key] = value, name
+    return keys
+
+
+def _refuse_doubles(columns: Sequence[Any]) -> None:
+    """Raises ValueError for a frame that has a column twice, of which a dict keeps the last."""
+    for name in columns:
+        if (count := list(columns).count(name)) > 1:
+            raise ValueError(f"the frame has the column {name} {count} times: drop all but one")
 
 
 def _frame_rows(value: Any) -> list[dict[str, Any]] | None:
@@ -70,9 +92,11 @@ def _frame_rows(value: Any) -> list[dict[str, Any]] | None:
     if hasattr(value, "to_dicts"):
         rows = value.to_dicts()
     elif hasattr(value, "iloc") and hasattr(value, "columns"):
+        _refuse_doubles(value.columns)
         known = value.notna()  # columns of whole numbers with gaps are floats in pandas, unless converted
         rows = value.convert_dtypes().astype(object).where(known, None).to_dict(orient="records")
     elif hasattr(value, "to_pylist") and hasattr(value, "column_names"):
+        _refuse_doubles(value.column_names)
         rows = value.to_pylist()
     elif hasattr(value, "__arrow_c_stream__") and not any(hasattr(value, name) for name in ("to_list", "to_pylist")):
         import polars as pl
@@ -209,17 +233,35 @@ def _choose(parts: list[Any], table: Mapping[str, Any], path: str) -> type[Part]
 
 UNITS = {"size_bytes": ("size", "B"), "start_us": ("start", "us"), "compute_us": ("compute", "us")}
 """Columns of a file of flows whose names include a unit, and the corresponding scenario keys with their units."""
+NAMES = ("src", "dst", "id")
+"""Columns of names, which may be whole numbers, as in a file."""
 
 
 def _cell(name: str, value: Any) -> tuple[str, Any]:
     value = native(value)
+    if isinstance(value, bytes | bytearray):
+        raise ValueError(f"the column {name} of the frame has bytes ({value[:20]!r}): decode them to text")
     if name in UNITS:
         key, unit = UNITS[name]
-        number = format(Decimal(repr(value)), "f") if isinstance(value, float) else value  # no exponent before a unit
+        if unit == "us" and isinstance(value, timedelta):
+            # pandas counts nanoseconds, too.
+            value = value / timedelta(microseconds=1) + getattr(value, "nanoseconds", 0) / 1000
+        number = _plain_number(value, unit) if isinstance(value, float) else value
         return key, f"{number} {unit}"
-    if name == "after" and isinstance(value, str):
-        return name, value.split()
+    if name in NAMES and type(value) is int:
+        return name, str(value)
+    if name == "after" and isinstance(value, str | int):
+        return name, str(value).split()
+    if name == "after" and isinstance(value, list):
+        return name, [str(item) if type(item) is int else item for item in value]
     return name, value
+
+
+def _plain_number(value: float, unit: str) -> str:
+    """A number without an exponent, which may not precede a unit; microseconds to the picosecond, as from a file."""
+    if unit == "us" and isfinite(value):
+        return format(Decimal(value * 1e6).to_integral_value(ROUND_HALF_UP).scaleb(-6).normalize(), "f")
+    return format(Decimal(repr(value)), "f")
 
 
 def _freeze(value: Any) -> Any:

@@ -49,6 +49,11 @@ pub(super) fn read(path: &Path, builder: &mut Builder<'_>) -> Result<(), Flaw> {
     if let Some(around) = &around {
         around.add_to(builder)?;
     }
+    let fields = reader.schema().fields();
+    let is_doubled = |name: &&&str| fields.iter().filter(|field| field.name() == **name).count() > 1;
+    if let Some(name) = COLUMNS.iter().find(is_doubled) {
+        return Err(Flaw::of_file(format!("the column {name:?} is there more than once: keep one of them")));
+    }
     let mut row = 0;
     for batch in reader.with_batch_size(BATCH).build().map_err(flaw)? {
         row = read_batch(&batch.map_err(flaw)?, row, builder)?;
