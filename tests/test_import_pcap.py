@@ -7,7 +7,7 @@ from itertools import pairwise
 import polars as pl
 import pytest
 from pauseframe import InputError
-from pauseframe.imports.capture_file import frames
+from pauseframe.imports.capture_file import REORDERED, frames
 from pauseframe.imports.pcap import by_service, bytes_by_size, gaps, law, read_captures, write
 from test_fabrics import cli
 
@@ -118,7 +118,7 @@ def test_every_form_of_pcap_gives_the_same_flows(tmp_path, order, magic, options
         segment(9, 1, 1001, 500, PUSH, **options),
         segment(30, 1, 1501, 40, PUSH, **options),
     ]
-    name = "::1" if options.get("version") == 6 else "10.0.0.1"
+    name = f"{'0000-' * 7}0001" if options.get("version") == 6 else "10.0.0.1"
     assert found(capture(tmp_path, packets, order=order, magic=magic)) == [(name, 1500, 0, 2), (name, 40, 23, 23)]
 
 
@@ -174,6 +174,44 @@ def test_what_is_no_capture_is_refused(tmp_path, data, told):
     (tmp_path / "x").write_bytes(data)
     with pytest.raises(InputError, match=told):
         list(frames(tmp_path / "x", {}))
+
+
+def test_late_frames_are_sorted_and_very_late_ones_refused(tmp_path):
+    packets = [segment(us, 1, 1 + 100 * us, 100, PUSH) for us in range(9)]
+    assert found(capture(tmp_path, packets[::-1])) == found(capture(tmp_path, packets))
+    many = [segment(10 + us, 1, 1 + 100 * us, 100) for us in range(REORDERED + 1)]
+    with pytest.raises(InputError, match="frame 10002 is earlier than frames long before it; sort it first"):
+        found(capture(tmp_path, [*many, segment(0, 1, 1, 100)]))
+
+
+def test_frames_within_a_host_are_skipped(tmp_path):
+    own = segment(0, 9, 1, 100, PUSH)
+    with pytest.raises(InputError, match=r"no flow of TCP in 1 frame \(1 within a host\)"):
+        found(capture(tmp_path, [own]))
+    assert [size for _, size, *_ in found(capture(tmp_path, [own, segment(1, 1, 1, 70, PUSH)]))] == [70]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_packets_without_a_length_have_that_of_their_frame(tmp_path, version):
+    """TSO: the kernel captures a segment before the NIC cuts it; with BIG TCP it may be longer than the field holds."""
+    us, data = segment(0, 1, 1, 0, PUSH, version=version)
+    place = 16 if version == 4 else 18
+    data = data[:place] + bytes(2) + data[place + 2 :]
+    assert [size for _, size, *_ in found(capture(tmp_path, [(us, data + bytes(70_000))]))] == [70_000]
+
+
+def test_a_jumbogram_has_the_length_of_its_option(tmp_path):
+    us, data = segment(0, 1, 1, 0, PUSH, version=6)
+    option = struct.pack("!BBBBI", 6, 0, 0xC2, 4, 8 + 20 + 90_000)
+    data = data[:18] + bytes(3) + data[21:54] + option + data[54:]
+    assert [size for _, size, *_ in found(capture(tmp_path, [(us, data)]))] == [90_000]
+
+
+def test_an_ipv6_capture_gives_a_scenario_that_runs(tmp_path):
+    packets = [segment(0, 1, 1, 100, PUSH, version=6)]
+    write(read_captures([capture(tmp_path, packets)]), tmp_path, "x")
+    done = cli("run", "scenario.toml", "--out", "r", "--quiet", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_shares_and_gaps():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import struct
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -26,12 +27,17 @@ IF_TSRESOL, IF_TSOFFSET = 9, 14
 IPV4_NAME, IPV6_NAME = 1, 2
 
 
+REORDERED = 10_000
+"""Frames among which an earlier one may come late, as from several interfaces: so many are held to sort them."""
+
+
 class Frame(NamedTuple):
-    """A captured frame: nanoseconds since 1970 (or the start of a run), the link type, and its bytes."""
+    """A frame: nanoseconds since 1970 (or the start of a run), link type, captured bytes, and how many it had."""
 
     time: int
     link: int
     data: bytes
+    length: int
 
 
 class Link(NamedTuple):
@@ -69,6 +75,22 @@ def frames(path: Path, names: dict[bytes, str]) -> Iterator[Frame]:
         raise InputError(f"{path}: {error.strerror}") from error
 
 
+def in_order(frames: Iterator[Frame], path: Path) -> Iterator[Frame]:
+    """The frames by their times; raises InputError if one comes later than among REORDERED frames."""
+    waiting: list[tuple[int, int, Frame]] = []
+    last = None
+    for number, frame in enumerate(frames, 1):
+        if last is not None and frame.time < last:
+            hint = f"sort it first: reordercap {path.name} sorted.pcapng"
+            raise InputError(f"{path}: frame {number} is earlier than frames long before it; {hint}")
+        heapq.heappush(waiting, (frame.time, number, frame))
+        if len(waiting) > REORDERED:
+            last, _, first = heapq.heappop(waiting)
+            yield first
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
 def _exactly(file: IO[bytes], size: int, path: Path) -> bytes:
     if size > LARGEST:
         raise InputError(f"{path}: damaged at byte {file.tell()}: a block of {size} bytes")
@@ -84,8 +106,8 @@ def _pcap(file: IO[bytes], order: str, unit: int, path: Path) -> Iterator[Frame]
     while raw := file.read(16):
         if len(raw) < 16:
             raise InputError(f"{path}: ends within a frame at byte {file.tell()}; it may be cut off")
-        seconds, fraction, captured, _ = head.unpack(raw)
-        yield Frame(seconds * 1_000_000_000 + fraction * unit, link, _exactly(file, captured, path))
+        seconds, fraction, captured, length = head.unpack(raw)
+        yield Frame(seconds * 1_000_000_000 + fraction * unit, link, _exactly(file, captured, path), length)
 
 
 def _pcapng(file: IO[bytes], names: dict[bytes, str], path: Path) -> Iterator[Frame]:
@@ -114,12 +136,12 @@ def _pcapng(file: IO[bytes], names: dict[bytes, str], path: Path) -> Iterator[Fr
 
 
 def _enhanced(body: bytes, order: str, links: list[Link], path: Path) -> Frame:
-    interface, high, low, captured, _ = struct.unpack_from(order + "IIIII", body)
+    interface, high, low, captured, length = struct.unpack_from(order + "IIIII", body)
     if interface >= len(links) or captured > len(body) - 24:
         raise InputError(f"{path}: damaged: a packet of interface {interface} with {captured} bytes")
     link = links[interface]
     time = ((high << 32 | low) * 1_000_000_000) // link.per_second + link.offset
-    return Frame(time, link.kind, body[20 : 20 + captured])
+    return Frame(time, link.kind, body[20 : 20 + captured], length)
 
 
 def _link(body: bytes, order: str) -> Link:

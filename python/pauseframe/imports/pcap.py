@@ -18,7 +18,7 @@ import polars as pl
 
 from pauseframe._core import InputError
 from pauseframe.files.atomic import write_text
-from pauseframe.imports.capture_file import frames
+from pauseframe.imports.capture_file import frames, in_order
 from pauseframe.imports.tcp_flows import Assembly
 from pauseframe.report import figures, html
 from pauseframe.terminal.text import counted, format_bytes
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from pauseframe.imports.tcp_flows import Cut, Flow
     from pauseframe.report.figures import Figure
 
+SWITCH = "switch"
+"""Name of the switch of the scenario."""
+LONGEST_NAME = 64
+"""Characters of the name of a node."""
 LAW_POINTS = 200
 """Points of a law in a file, and of a curve in a figure."""
 SERVICES = 8
@@ -82,7 +86,7 @@ def read_captures(
 
     def merged() -> Iterator[Frame]:
         nonlocal seen, first
-        for frame in merge(*(frames(file, names) for file in files), key=lambda frame: frame.time):
+        for frame in merge(*(in_order(frames(file, names), file) for file in files), key=lambda frame: frame.time):
             seen += 1
             first = frame.time if first is None else first
             if progress is not None:
@@ -96,6 +100,16 @@ def read_captures(
         skipped = ", ".join(f"{count} {what}" for what, count in assembly.skipped.items())
         raise InputError(f"{files[0]}: no flow of TCP in {counted(seen, 'frame')} ({skipped or 'no data'})")
     return Imported(table.frame(names, first or 0), seen, _notes(assembly))
+
+
+def host_name(text: str) -> str:
+    """A name that a scenario accepts: letters, digits, `_`, `-` and `.`, at most LONGEST_NAME of them.
+
+    >>> host_name("2001:0db8:0000:0000:0000:0000:0000:0002")
+    '2001-0db8-0000-0000-0000-0000-0000-0002'
+    """
+    plain = "".join(letter if letter.isalnum() or letter in "_-." else "-" for letter in text)
+    return plain.lstrip("-.")[:LONGEST_NAME] or "host"
 
 
 class _Columns:
@@ -118,9 +132,9 @@ class _Columns:
 
     def frame(self, names: dict[bytes, str], first: int) -> pl.DataFrame:
         """The table, sorted by start; times count from `first`."""
-        hosts = [names.get(address) or str(ip_address(address)) for address in self.addresses]
-        if len(set(hosts)) < len(hosts):
-            hosts = [str(ip_address(address)) for address in self.addresses]
+        hosts = [host_name(names.get(address) or ip_address(address).exploded) for address in self.addresses]
+        if len({*hosts, SWITCH}) <= len(hosts):
+            hosts = [host_name(ip_address(address).exploded) for address in self.addresses]
         src, dst = (
             pl.Series(hosts, dtype=pl.String).gather(pl.Series(column, dtype=pl.UInt32)) for column in self.ends
         )

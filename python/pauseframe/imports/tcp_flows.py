@@ -28,6 +28,8 @@ NULL_HEAD = {0: 4, 108: 4}
 """Bytes before the IP header of loopback links."""
 VLANS = {0x8100, 0x88A8, 0x9100}
 IPV4, IPV6, TCP, UDP = 0x0800, 0x86DD, 6, 17
+HOP_BY_HOP, JUMBO = 0, 0xC2
+"""The IPv6 header of options that each hop reads, and its option with the length of a jumbogram (RFC 2675)."""
 SEGMENT = struct.Struct("!HHIIBB")
 MOST_SIDES = 2_000_000
 """Sides of connections that are kept; above, the half that was silent for longest is closed."""
@@ -147,8 +149,8 @@ def _segment(frame: Frame, skipped: Counter[str]) -> tuple[bytes, tuple[int, int
             skipped["fragments of IP packets"] += 1
             return None
     elif version == 6 and len(data) >= place + 40:
-        head, total = 40, 40 + (data[place + 4] << 8 | data[place + 5])
-        protocol, first, last = data[place + 6], place + 8, place + 40
+        head, protocol, total = _ipv6(data, place)
+        first, last = place + 8, place + 40
     else:
         skipped["without IP"] += 1
         return None
@@ -156,10 +158,27 @@ def _segment(frame: Frame, skipped: Counter[str]) -> tuple[bytes, tuple[int, int
         reason = {UDP: "of UDP", TCP: "cut off before the end of TCP's header"}.get(protocol, "of other protocols")
         skipped[reason] += 1
         return None
+    middle = (first + last) // 2
+    if data[first:middle] == data[middle:last]:
+        skipped["within a host"] += 1
+        return None
+    # A host that leaves segmentation to its NIC captures packets without a length: TSO, and BIG TCP above 64 KiB.
+    total = total or frame.length - place
     src_port, dst_port, seq, _, offset, flags = SEGMENT.unpack_from(data, place + head)
     payload = max(total - head - (offset >> 4) * 4, 0)
     key = data[first:last] + data[place + head : place + head + 4]
     return key, (src_port, dst_port), seq, flags, payload
+
+
+def _ipv6(data: bytes, place: int) -> tuple[int, int, int]:
+    """Bytes before the next header, its protocol, and bytes in all; 0 if the packet does not say how many."""
+    payload = data[place + 4] << 8 | data[place + 5]
+    total = 40 + payload if payload else 0
+    if data[place + 6] != HOP_BY_HOP or len(data) < place + 48:
+        return 40, data[place + 6], total
+    if not payload and data[place + 42] == JUMBO:
+        total = 40 + int.from_bytes(data[place + 44 : place + 48])
+    return 48 + 8 * data[place + 41], data[place + 40], total
 
 
 def _ip(frame: Frame) -> int | None:
