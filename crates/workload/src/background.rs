@@ -6,7 +6,7 @@
 //! that hosts do not start in step, but never later than `stop`. A later flow starts when the previous one has ended.
 
 use super::arrivals::{Agenda, Poisson};
-use super::context::{Context, TIMES, some_hosts, stop, two_hosts};
+use super::context::{Context, TIMES, refuse_again, some_hosts, stop, two_hosts};
 use super::incast::RATES;
 use super::maker::{Maker, OpenLoop, Source, at, mean_host_rate, sending_rates};
 use super::sizes::SizesSpec;
@@ -36,6 +36,7 @@ table! {
             let two = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() >= 2;
             let several = hosts.as_ref().is_none_or(two);
             t.check(several, "hosts", || "a flow needs two hosts".to_owned(), "name another one");
+            refuse_again(t, "hosts", hosts.as_deref());
         };
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);

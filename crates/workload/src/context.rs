@@ -4,6 +4,7 @@ use super::hosts::Hosts;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_units::{Bytes, Span};
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -105,6 +106,16 @@ pub(crate) fn hosts_or(
         }
     }
     names
+}
+
+/// Refuses a list that names a host twice, where hosts count once.
+pub(crate) fn refuse_again(t: &mut Table, key: &str, names: Option<&[String]>) {
+    let names = names.unwrap_or_default();
+    let mut seen = BTreeSet::new();
+    for (index, name) in names.iter().enumerate() {
+        let is_new = seen.insert(name);
+        t.check(is_new, &format!("{key}.{index}"), || format!("names {name:?} again"), "remove it");
+    }
 }
 
 /// At least `count` other hosts must exist for each host.

@@ -9,7 +9,7 @@
 use super::arrivals::Agenda;
 use super::queries::Queries;
 use super::random::{exponential, standard_normal};
-use super::context::{Context, SIZES, TIME_MAX, TIMES, hosts_or, known_host, stop};
+use super::context::{Context, SIZES, TIME_MAX, TIMES, hosts_or, known_host, refuse_again, stop};
 use super::maker::{IdealOfQuery, Maker, QueryNumbers, Source, at};
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, QueryRecord, Workload};
@@ -26,10 +26,14 @@ table! {
     /// its rack and then responds
     pub struct ScatterGatherSpec {
         /// Hosts that start queries
-        aggregators: Vec<String> = required() => { check_aggregators(t, aggregators.as_deref(), context); };
+        aggregators: Vec<String> = required() => {
+            check_aggregators(t, aggregators.as_deref(), context);
+            refuse_again(t, "aggregators", aggregators.as_deref());
+        };
         /// Hosts that respond; a query asks one host per rack, which asks all others of its rack
         servers: Option<Vec<String>> = by(hosts_or, "all hosts that are not aggregators", context) => {
             check_servers(t, aggregators.as_deref(), servers.as_deref(), context);
+            refuse_again(t, "servers", servers.as_deref());
         };
         /// Times between the queries of an aggregator
         gaps: GapsSpec = try_section(gaps);

@@ -7,7 +7,7 @@
 
 use super::arrivals::Agenda;
 use super::background::SIZES_DOC;
-use super::context::{Context, SIZES, TIME_MAX, TIMES, known_host, two_hosts};
+use super::context::{Context, SIZES, TIME_MAX, TIMES, known_host, refuse_again, two_hosts};
 use super::maker::{Maker, Source, at};
 use super::sizes::SizesSpec;
 use pauseframe_engine::Rng;
@@ -72,6 +72,7 @@ fn targets(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Op
     for (index, name) in names.iter().enumerate() {
         known_host(t, &format!("{key}.{index}"), name, context);
     }
+    refuse_again(t, key, Some(&names));
     Some(names)
 }
 
@@ -89,6 +90,7 @@ fn initiators(
         let message = || format!("{name:?} is the only target");
         t.check(targets != [name.clone()], &key, message, "name another target, or remove it here");
     }
+    refuse_again(t, key, names.as_deref());
     let others = context.hosts.is_none_or(|hosts| hosts.count() > targets.len());
     let given = names.as_ref().map_or(others, |names| !names.is_empty());
     t.check(given, key, || "no host reads or writes".to_owned(), "name one that is not the only target");

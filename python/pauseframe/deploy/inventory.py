@@ -167,6 +167,8 @@ def _read_csv(path: Path, text: str, found: Inventory) -> None:
     reader = csv.DictReader(text.splitlines())
     if not reader.fieldnames or "device" not in reader.fieldnames:
         raise DeployError(f"{shown(path)}: the header needs a column device; mac, port and name as far as known")
+    if doubled := next((name for name in reader.fieldnames if reader.fieldnames.count(name) > 1), None):
+        raise DeployError(f"{shown(path)}: the column {shown(doubled)} is there twice: keep one of them")
     for line, row in enumerate(reader, 2):
         where = f"{shown(path)}: line {line}"
         device, port = row.get("device") or "", row.get("port") or ""

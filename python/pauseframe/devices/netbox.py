@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.files import as_list, as_rows, as_text
+from pauseframe.devices.files import DeviceFileError, as_list, as_rows, as_text, shown
 from pauseframe.devices.wiring import Wire
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ FORMS = (
     ("side_a_device", "side_a_name", "side_b_device", "side_b_name"),
 )
 """Columns of the two ends in the table that NetBox exports, and in the form that it imports."""
+READ = {"status", "length", "length_unit", "side_a_type", "side_b_type"}
+"""Further columns that are read."""
 METRES = {"m": 1.0, "km": 1000.0, "cm": 0.01, "ft": 0.3048, "in": 0.0254, "mi": 1609.344}
 """Metres of NetBox's units of length."""
 MADE = {"", "connected"}
@@ -31,10 +33,13 @@ MADE = {"", "connected"}
 def of_csv(text: str, source: str) -> list[Wire] | None:
     """The cables of a CSV file; None if it has not the columns of NetBox."""
     rows = csv.DictReader(text.splitlines())
-    names = {name.strip().lower().replace(" ", "_"): name for name in rows.fieldnames or []}
+    plain_names = [_plain(name) for name in rows.fieldnames or []]
+    names = dict(zip(plain_names, rows.fieldnames or [], strict=True))
     form = next((form for form in FORMS if {*form} <= names.keys()), None)
     if form is None:
         return None
+    if doubled := next((name for name in READ | {*form} if plain_names.count(name) > 1), None):
+        raise DeviceFileError(f"{shown(source)}: the column {doubled} is there twice: keep one of them")
     found = []
     for row in rows:
         plain = {name: (row.get(column) or "").strip() for name, column in names.items()}
@@ -44,6 +49,10 @@ def of_csv(text: str, source: str) -> list[Wire] | None:
             metres = _metres(plain.get("length", ""), plain.get("length_unit", ""))
             found.append(Wire(ends[0], ends[1], ends[2], ends[3], source, metres))
     return found
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "_")
 
 
 def _made(status: str) -> bool:

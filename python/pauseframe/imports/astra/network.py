@@ -15,6 +15,7 @@ import yaml
 
 from pauseframe._core import InputError
 from pauseframe.files.reading import read_bytes
+from pauseframe.imports.astra.system import repeated
 from pauseframe.imports.config_file import Config, read_entries
 from pauseframe.imports.fates import Fate
 from pauseframe.imports.hpcc import fabric_of, topology_file
@@ -76,13 +77,18 @@ def _ns3(path: Path, name: str, topology: Path | None, without: Sequence[str]) -
 
 def _analytical(path: Path, name: str) -> AstraNetwork:
     try:
-        found = yaml.safe_load(read_bytes(path, share=16))
+        text = read_bytes(path, share=16)
+        found = yaml.safe_load(text)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(found, dict) or "topology" not in found:
         raise InputError(f"{path}: a network of ASTRA-sim has the keys {', '.join(KEYS)}")
+    keys = root.value if isinstance(root, yaml.MappingNode) else []
+    if twice := repeated(key.value for key, _ in keys):
+        raise InputError(f"{path}: {twice[0]} is there twice: keep one of them")
     if unknown := next((key for key in found if key not in KEYS), None):
         raise InputError(f"{path}: {unknown}: this key is not known; known are {', '.join(KEYS)}")
     shapes, counts, rates, latencies = (_list(path, found, key) for key in KEYS)

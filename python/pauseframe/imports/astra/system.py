@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from pauseframe.imports.fates import Fate
 from pauseframe.scenario.plain import decimal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from pauseframe.imports.fates import State
@@ -84,15 +85,28 @@ class System:
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """The object of a JSON file. Raises InputError if it is none; `what` says what should be there."""
+    twice: list[str] = []
+
+    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        twice.extend(repeated(key for key, _ in pairs))
+        return dict(pairs)
+
     try:
-        found = json.loads(read_bytes(path, share=16))
+        found = json.loads(read_bytes(path, share=16), object_pairs_hook=object_of)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise InputError(f"{path}: {what} should be an object, such as {{...}}")
+    if twice:
+        raise InputError(f"{path}: {twice[0]} is there twice: keep one of them")
     return found
+
+
+def repeated(keys: Iterable[str]) -> list[str]:
+    """Keys that occur more than once, of which readers of JSON and YAML keep the last."""
+    return [key for key, count in Counter(keys).items() if count > 1]
 
 
 def read_system(path: Path, *, nccl: bool, without: Sequence[str]) -> System:
