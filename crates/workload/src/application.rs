@@ -3,7 +3,7 @@
 use super::collectives::{CollectivesSpec, Library, Slice, kinds_of_calls};
 use super::context::{Context, SIZE_MAX, TIMES, known_host, remedy_of_file};
 use super::maker::{Maker, Source, mean_host_rate};
-use super::trace::{choices, what};
+use super::trace::{choice_of_pattern, choices, what};
 use pauseframe_apps::{Application, Choices, Job, Kind, Op, Options, Placement, Rooms, Transfer, is_of_nccl};
 use pauseframe_fabric::{
     ApplicationMessage, FlowSpec, OperationClock, OperationId, OperationPace, Rounds, SkippedMessages, Workload,
@@ -44,6 +44,7 @@ table! {
                 let message = || "is a key of NCCL's collectives".to_owned();
                 t.check(false, key, message, "set collectives.library = \"nccl\", or remove it");
             }
+            refuse_second_choice(t, &algorithms);
             let is_mpi = collectives.library == Library::Mpi;
             let message = || "are MPI's, and the library is NCCL".to_owned();
             t.check(is_mpi || algorithms.is_empty(), "algorithms", message, "set collectives.algorithm, or remove them");
@@ -52,6 +53,8 @@ table! {
                 warn_of_scale_without_compute(t, compute_scale, application);
                 if is_mpi {
                     warn_of_absent_operations(t, &algorithms, application);
+                } else if !kinds_of_calls(application).into_iter().any(is_of_nccl) {
+                    t.warn_if_idle("collectives.library", true, "ranks call no operation of NCCL");
                 } else if !sends_as_mpi(application) {
                     let why = "NCCL carries all operations, and sends no messages of MPI";
                     t.warn_if_idle("eager_limit", eager_limit != EAGER_LIMIT, why);
@@ -195,6 +198,19 @@ pub(crate) fn warn_of_scale_without_compute(t: &mut Table, scale: f64, applicati
     let computes = |op: &Op| matches!(op, Op::Compute(time) if *time > Span::ZERO);
     let is_idle = (scale - 1.0).abs() > 0.0 && !application.programs.iter().any(|program| program.ops.iter().any(computes));
     t.warn_if_idle("compute_scale", is_idle, "no rank computes");
+}
+
+/// Refuses two choices for the operation of a pattern, unless they are the same.
+fn refuse_second_choice(t: &mut Table, algorithms: &[String]) {
+    let Some((kind, of_pattern)) = choice_of_pattern(t) else { return };
+    let is_other = |text: &&String| {
+        let (name, algorithm) = text.split_once('=').unwrap_or_default();
+        name.trim() == kind.name() && algorithm.trim() != of_pattern
+    };
+    if let Some(text) = algorithms.iter().find(is_other) {
+        let message = || format!("algorithms names one for {kind} too ({text:?})");
+        t.check(false, "algorithm", message, "keep one of the two");
+    }
 }
 
 /// Warns of algorithms for operations that no rank calls.

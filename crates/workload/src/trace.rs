@@ -6,9 +6,10 @@ use super::context::{Context, SIZE_MAX, TIMES, remedy_of_file};
 use pauseframe_apps::generate::{Pattern, Shape, generate};
 use pauseframe_apps::read::{Bundle, Format, ReadOptions};
 use pauseframe_apps::{Algorithm, Application, Choices, Kind};
+use pauseframe_schema::document::Value;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
-use pauseframe_schema::value::{Setting, did_you_mean};
+use pauseframe_schema::value::{Choice, Setting, did_you_mean};
 use pauseframe_units::limits::Limit;
 use pauseframe_units::{Bytes, Span};
 use sha2::{Digest, Sha256};
@@ -178,18 +179,34 @@ fn algorithm_of_pattern(t: &mut Table, pattern: PatternName, name: &str) -> Opti
         t.check(false, "algorithm", message, "set collectives.algorithm, or remove it");
         return None;
     }
-    let kind = match pattern {
-        PatternName::AllReduce => Kind::Allreduce,
-        PatternName::AllToAll => Kind::Alltoall,
-        PatternName::AllGather => Kind::Allgather,
-        PatternName::ReduceScatter => Kind::ReduceScatter,
-        PatternName::Pipeline | PatternName::KMeans | PatternName::Stencil => {
-            let why = "the pattern is not one collective operation; algorithms chooses by operation";
-            t.warn_if_idle("algorithm", true, why);
-            return Some(None);
-        }
+    let Some(kind) = operation_of(pattern) else {
+        let why = "the pattern is not one collective operation; algorithms chooses by operation";
+        t.warn_if_idle("algorithm", true, why);
+        return Some(None);
     };
     known_algorithm(t, "algorithm", kind, name).map(Some)
+}
+
+/// The operation that a pattern is, if it is one.
+fn operation_of(pattern: PatternName) -> Option<Kind> {
+    match pattern {
+        PatternName::AllReduce => Some(Kind::Allreduce),
+        PatternName::AllToAll => Some(Kind::Alltoall),
+        PatternName::AllGather => Some(Kind::Allgather),
+        PatternName::ReduceScatter => Some(Kind::ReduceScatter),
+        PatternName::Pipeline | PatternName::KMeans | PatternName::Stencil => None,
+    }
+}
+
+/// The operation of the pattern that the file names, and the algorithm that it names for it.
+pub(crate) fn choice_of_pattern<'d>(t: &Table<'d, '_>) -> Option<(Kind, &'d str)> {
+    let text = |key| match &t.item?.get(key)?.value {
+        Value::Text(name) => Some(name.as_str()),
+        _ => None,
+    };
+    let name = text("pattern")?;
+    let kind = operation_of(PatternName::NAMES.iter().find(|(known, _)| *known == name)?.1)?;
+    Some((kind, text("algorithm")?))
 }
 
 fn known_algorithm(t: &mut Table, key: &'static str, kind: Kind, name: &str) -> Option<Algorithm> {
@@ -209,7 +226,7 @@ fn known_algorithm(t: &mut Table, key: &'static str, kind: Kind, name: &str) -> 
 
 /// Parses entries such as `"allreduce = ring"`.
 pub(crate) fn choices(t: &mut Table, algorithms: &[String]) -> Option<Choices> {
-    let mut choices = Choices::default();
+    let (mut choices, mut chosen) = (Choices::default(), Vec::new());
     for text in algorithms {
         let Some((kind, algorithm)) = text.split_once('=') else {
             t.check(
@@ -229,6 +246,9 @@ pub(crate) fn choices(t: &mut Table, algorithms: &[String]) -> Option<Choices> {
             return None;
         };
         let algorithm = known_algorithm(t, "algorithms", kind, algorithm.trim())?;
+        let is_new = !chosen.contains(&kind);
+        t.check(is_new, "algorithms", || format!("names two for {kind}"), "keep one of them");
+        chosen.push(kind);
         let _ = choices.set(kind, algorithm);
     }
     Some(choices)
