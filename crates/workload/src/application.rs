@@ -128,28 +128,46 @@ pub(crate) fn placement(t: &mut Table, key: &'static str, doc: &str) -> Placemen
     t.or_because(key, default, origin, "\"packed\"; \"hosts\" with hosts", doc)
 }
 
-/// The words of a file.
-fn host_names(path: &Path) -> Result<Vec<String>, String> {
+/// The words of a file, with their lines.
+fn host_names(path: &Path) -> Result<Vec<(u32, String)>, String> {
     let text = files::read_text(path).map_err(|error| error.to_string())?;
     Limit::Rows.check(text.split_whitespace().count() as u64, "names")?;
-    Ok(text.split_whitespace().map(str::to_owned).collect())
+    let of_line = |(number, line): (u32, &str)| {
+        let words: Vec<_> = line.split_whitespace().map(|word| (number, word.to_owned())).collect();
+        words
+    };
+    Ok((1..).zip(text.lines()).flat_map(of_line).collect())
+}
+
+/// The hosts that a file names; those that do not exist are mistakes of the file, each with its line.
+fn hosts_of_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<String>> {
+    let names = match host_names(&context.base_dir.join(file)) {
+        Ok(names) => names,
+        Err(error) => {
+            t.check(false, "hosts_file", || format!("{file}: {error}"), remedy_of_file(context, file));
+            return None;
+        }
+    };
+    for (line, name) in &names {
+        let Some(hosts) = context.hosts.filter(|hosts| !hosts.contains(name)) else { continue };
+        let hint = if t.ledger.is_full() { String::new() } else { hosts.suggestion(name) };
+        t.check(false, "hosts_file", || format!("{file}, line {line}: {}", hosts.complaint(name)), &hint);
+    }
+    Some(names.into_iter().map(|(_, name)| name).collect())
 }
 
 pub(crate) fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
     let file: Option<String> =
         t.source("hosts_file", "none: see hosts", "File with one host name per line");
     let mut hosts: Option<Vec<String>> = t.source(key, "none", doc);
-    if let Some(file) = file {
-        match host_names(&context.base_dir.join(&file)) {
-            Ok(names) => hosts = Some(names),
-            Err(error) => t.check(false, "hosts_file", || format!("{file}: {error}"), remedy_of_file(context, &file)),
-        }
-    }
+    let of_file = file.and_then(|file| hosts_of_file(t, &file, context));
+    let is_of_file = of_file.is_some();
+    hosts = of_file.or(hosts);
     if let Some(hosts) = &hosts {
         let read = Origin::Computed("read".to_owned());
         let origin = if t.has(key) { t.origin_of(key) } else { read };
         t.ledger.entry(t.at(key), hosts.toml(), origin);
-        for name in hosts {
+        for name in hosts.iter().filter(|_| !is_of_file) {
             known_host(t, key, name, context);
         }
     }
@@ -173,7 +191,8 @@ pub(crate) fn check_places(
     let Some(ranks) = ranks else { return };
     if let Some(names) = hosts {
         let message = || format!("names {} for {}", counted(names.len(), "host"), counted(ranks, "rank"));
-        t.check(names.len() == ranks as usize, "hosts", message, "name one for each rank");
+        let key = if t.has("hosts_file") { "hosts_file" } else { "hosts" };
+        t.check(names.len() == ranks as usize, key, message, "name one for each rank");
     }
     let room = context.hosts.map_or(u64::MAX, |hosts| hosts.count().saturating_sub(storage.len()) as u64 * u64::from(ranks_per_host));
     let message = || format!("no room for {}: the hosts take {room}", counted(ranks, "rank"));

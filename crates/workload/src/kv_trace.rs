@@ -168,7 +168,7 @@ fn json_rows(text: &str) -> Result<(Vec<Row>, Vec<String>), String> {
     let (mut rows, mut others) = (Vec::new(), BTreeSet::new());
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let in_line = |message: String| format!("line {number}: {message}");
-        let value: Value = serde_json::from_str(line).map_err(|error| in_line(error.to_string()))?;
+        let value: Value = serde_json::from_str(line).map_err(|error| in_line(no_json(&error)))?;
         let time = value.get("timestamp").and_then(Value::as_f64);
         let time = time.ok_or_else(|| in_line("there is no number \"timestamp\"".to_owned()))?;
         let tokens = value.get("input_length").and_then(Value::as_u64);
@@ -201,6 +201,13 @@ fn json_rows(text: &str) -> Result<(Vec<Row>, Vec<String>), String> {
     };
     let rows = rows.into_iter().map(&mut with_cached).collect();
     Ok((rows, left_out(others.iter().map(String::as_str))))
+}
+
+/// A mistake of JSON in one line, whose number the caller adds.
+fn no_json(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
+    format!("column {}: {reason}", error.column())
 }
 
 /// What is not read of each request.
@@ -337,7 +344,7 @@ mod tests {
             ("a.csv", "timestamp_ms,input_tokens\n0,4\n1e12,4\n", "more than 2400 h after the first"),
             ("a.csv", "TIMESTAMP,ContextTokens\n18:15,4\n", "line 2: \"18:15\" is not like 2023"),
             ("a.jsonl", "{\"timestamp\": 1}\n", "line 1: there is no whole number \"input_length\""),
-            ("a.jsonl", "{\"timestamp\": 1, \"input_length\": 2}\n{\"tim", "line 2: EOF"),
+            ("a.jsonl", "{\"timestamp\": 1, \"input_length\": 2}\n{\"tim", "line 2: column 5: EOF"),
         ];
         for (name, text, message) in wrong {
             let found = read(name, text).unwrap_err();

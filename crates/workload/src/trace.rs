@@ -21,6 +21,18 @@ const RANKS_MAX: u32 = 65_536;
 /// Operations per second and rank.
 const FLOPS: f64 = 1e9;
 
+/// Keys that go with a trace alone, and with a pattern alone.
+const OF_TRACES: [&str; 3] = ["format", "flops", "digest"];
+const OF_PATTERNS: [&str; 6] = ["ranks", "size", "compute", "iterations", "algorithm", "grid"];
+
+/// Refuses keys that are right in another application.
+fn refuse_keys(t: &mut Table, keys: &[&'static str], why: &str) {
+    for key in keys.iter().filter(|key| t.has(key)).collect::<Vec<_>>() {
+        t.excuse(key);
+        t.check(false, key, || why.to_owned(), "remove it");
+    }
+}
+
 /// Reads the application from a trace (a file, packed text, plain text) or a pattern.
 pub(crate) fn what(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
     let given: Vec<&str> =
@@ -33,8 +45,14 @@ pub(crate) fn what(t: &mut Table, context: &Context) -> Option<Arc<Application>>
         return None;
     }
     match given.as_slice() {
-        ["pattern"] => pattern(t),
-        ["trace" | "packed" | "program"] | ["trace", "packed"] => trace(t, context),
+        ["pattern"] => {
+            refuse_keys(t, &OF_TRACES, "is a key of traces, and pattern takes the place of one");
+            pattern(t)
+        }
+        ["trace" | "packed" | "program"] | ["trace", "packed"] => {
+            refuse_keys(t, &OF_PATTERNS, "is a key of patterns, and the trace has the steps");
+            trace(t, context)
+        }
         [] => {
             t.check(false, "trace", || "is required: a trace file, or pattern".to_owned(), "");
             None
@@ -63,7 +81,9 @@ fn trace(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
     }
     let names = Format::ALL.map(|(_, name)| name);
     let known = format.as_deref().map(Format::named);
-    let message = || format!("there is no format {:?}; there are {}", format, names.join(", "));
+    let message = || {
+        format!("there is no format {:?}; there are {}", format.as_deref().unwrap_or(""), names.join(", "))
+    };
     let hint = did_you_mean(format.as_deref().unwrap_or(""), names.into_iter());
     t.check(known != Some(None), "format", message, &hint);
     let (key, bundle) = match (&path, &packed, &program) {

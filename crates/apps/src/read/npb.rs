@@ -59,8 +59,8 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     let (mut last, mut with_totals, mut members, mut slots) = (0, None, 0, 0);
     for (number, content) in (1..).zip(text(source)?.lines()) {
         last = number;
-        let mut line = Line::new(&source.name, number, content);
-        let Some(first) = line.next().filter(|word| !word.starts_with('#')) else { continue };
+        let mut line = Line::new(&source.name, number, before_comment(content));
+        let Some(first) = line.next() else { continue };
         match (&mut reading, first) {
             (None, "rank") => reading = Some(begin(&mut line, &mut programs)?),
             (None, other) => return Err(line.error(format!("has '{other}' where 'rank R of N' should be"))),
@@ -104,6 +104,13 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     let mut application = Application::new("", programs.into_iter().flatten().collect());
     application.comms.extend(comms);
     Ok(application)
+}
+
+/// A line up to the first word that begins with `#`.
+fn before_comment(line: &str) -> &str {
+    let is_begin = |(at, _): &(usize, &str)| line[..*at].chars().next_back().is_none_or(char::is_whitespace);
+    let begin = line.match_indices('#').find(is_begin);
+    begin.map_or(line, |(at, _)| &line[..at])
 }
 
 /// Reads `compute_ns T wall_ns W clock_overhead_ns C` after `end NS`; returns whether the line contains it.
