@@ -90,11 +90,13 @@ const OBEYED: [&str; 12] = [
 ];
 /// Keys that decide how many application bytes a source of datagrams sends; others send bytes without packets. A
 /// priority above 0 adds a VLAN tag to each frame.
-const OF_DATAGRAMS: [&str; 4] =
-    ["host.mtu", "host.wire_overhead", "switch.priority_of_dscp", "switch.pfc.priorities"];
-/// Of the transport of such a source, the keys that decide its priority.
-const OF_THEIR_TRANSPORTS: [&str; 5] =
-    ["transport.preset", "transport.kind", "transport.priority", "transport.lossless", "transport.dscp"];
+const OF_DATAGRAMS: [&str; 2] = ["host.mtu", "host.wire_overhead"];
+/// Of the transport of such a source, the keys that decide its priority; then further ones if a switch maps its DSCP, and
+/// if its priority is not 0.
+const OF_THEIR_TRANSPORTS: [&str; 4] =
+    ["transport.preset", "transport.kind", "transport.priority", "transport.lossless"];
+const OF_MAPPED_DSCPS: [&str; 2] = ["transport.dscp", "switch.priority_of_dscp"];
+const OF_TAGGED_DATAGRAMS: &str = "switch.pfc.priorities";
 /// Keys that decide whether flows go on queue pairs: then storage and KV caches have no commands and answers, and hashes
 /// read other ports.
 const OF_QUEUE_PAIRS: [&str; 2] = ["transport.preset", "transport.kind"];
@@ -159,19 +161,30 @@ pub(super) fn warnings(resolved: &Resolved, replaced: Replaced) -> Vec<String> {
 struct Used {
     /// The names of the transports of datagrams.
     of_datagrams: BTreeSet<String>,
+    mapped_dscps: bool,
+    tagged_datagrams: bool,
     queue_pairs: bool,
 }
 
 impl Used {
     fn of(resolved: &Resolved) -> Used {
-        let Scenario { workload, routing, .. } = &resolved.scenario;
+        let Scenario { workload, routing, switch, .. } = &resolved.scenario;
         let is_udp = |one: &&WorkloadSpec| matches!(one.kind, WorkloadKind::Udp(_));
         let has_operations = workload
             .iter()
             .any(|one| matches!(one.kind, WorkloadKind::Storage(_) | WorkloadKind::KvTransfer(_)));
         let has_several_ports = !resolved.topology().ports_of_hosts().is_empty();
+        let of_datagrams: BTreeSet<String> =
+            workload.iter().filter(is_udp).map(|one| one.transport.clone()).collect();
+        let of_scenario = std::iter::once(("default", &resolved.scenario.transport))
+            .chain(resolved.scenario.transports.iter().map(|(name, transport)| (name.as_str(), transport)));
+        let transports: Vec<_> =
+            of_scenario.filter(|(name, _)| of_datagrams.contains(*name)).map(|(_, one)| one).collect();
+        let is_mapped = |dscp: u8| switch.priority_of_dscp.iter().any(|[of_map, _]| *of_map == dscp);
         Used {
-            of_datagrams: workload.iter().filter(is_udp).map(|one| one.transport.clone()).collect(),
+            mapped_dscps: transports.iter().any(|transport| is_mapped(transport.dscp)),
+            tagged_datagrams: transports.iter().any(|transport| transport.priority.code_point() > 0),
+            of_datagrams,
             queue_pairs: has_operations || has_several_ports || !routing.hash.is_ideal(),
         }
     }
@@ -180,7 +193,10 @@ impl Used {
         let plain = plain(path);
         let transport = path.strip_prefix("transports.").and_then(|rest| rest.split('.').next());
         let sends_datagrams = self.of_datagrams.contains(transport.unwrap_or("default"));
+        let is_of_mapped = path.starts_with("switch.") || sends_datagrams;
         (!self.of_datagrams.is_empty() && OF_DATAGRAMS.contains(&path))
+            || (self.mapped_dscps && is_of_mapped && OF_MAPPED_DSCPS.contains(&plain.as_str()))
+            || (self.tagged_datagrams && path == OF_TAGGED_DATAGRAMS)
             || (sends_datagrams && OF_THEIR_TRANSPORTS.contains(&plain.as_str()))
             || (self.queue_pairs && OF_QUEUE_PAIRS.contains(&plain.as_str()))
     }
