@@ -2,8 +2,10 @@
 
 use crate::algorithm;
 use crate::nccl::Pattern;
-use crate::rank::OperationId;
 use pauseframe_units::Time;
+
+/// An operation: its communicator, and its number there.
+pub type OperationId = (u32, i32);
 
 /// The algorithm of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,9 @@
 //! ([`Job::on_sent`]). Ranks on the same host exchange messages in zero time.
 
 use crate::application::Application;
-use crate::rank::{Message, OperationClock, OperationId, OperationPace, Part, SkippedSlices};
+use crate::calls::OperationId;
+use crate::pace::{OperationClock, OperationPace, SkippedSlices};
+use crate::rank::{Message, Part};
 use crate::replay::{Options, Outbox, Replay, Timer};
 use pauseframe_units::{Span, Time};
 use std::cmp::Reverse;

@@ -6,11 +6,10 @@
 
 use crate::algorithm::Choices;
 use crate::application::Application;
-use crate::calls::{CallLog, CallRecord, Step};
+use crate::calls::{CallLog, CallRecord, OperationId, Step};
 use crate::nccl::{Layout, Nccl, Sending};
-use crate::rank::{
-    Message, Ongoing, OperationClock, OperationId, OperationPace, Rank, SkippedSlices, Stretch, Totals, World,
-};
+use crate::pace::{OperationClock, OperationPace, SkippedSlices};
+use crate::rank::{Message, Ongoing, Rank, Stretch, Totals, World};
 use pauseframe_units::{Span, Time};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -18,8 +18,6 @@ mod run;
 mod status;
 mod timeline;
 
-pub(crate) use rounds::SkippedSlices;
-pub use rounds::{OperationClock, OperationId, OperationPace};
 pub(crate) use run::part;
 pub use timeline::{Activity, Ongoing, Stretch, Totals};
 
