@@ -198,7 +198,7 @@ fn stages_that_interleave_align_their_buckets() {
 /// Without overlap dense gradients are reduced before those of experts, and parameters are gathered in this order, one after the other
 /// (`finish_grad_sync` of Megatron-LM).
 #[test]
-fn collectives_of_weights_follow_each_other_without_overlap() {
+fn dense_gradients_precede_experts() {
     let parallelism = Parallelism { ranks: 8, tensor: 1, context: 1, pipeline: 1, expert: 4 };
     let step = Model { experts: 4, ..MODEL }.step(&parallelism).unwrap();
     let made = application("m", &plan(step, parallelism, Schedule::OneForwardOneBackward));
