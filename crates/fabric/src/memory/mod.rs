@@ -295,7 +295,7 @@ impl StepMemory {
         if candidates.is_empty() || is_drawn || self.settings.checks {
             return false;
         }
-        self.replay = Some(Replay::new(begin, candidates));
+        self.replay = Some(Replay::new(begin, &candidates, &self.steps));
         true
     }
 
@@ -335,7 +335,7 @@ impl StepMemory {
     pub(crate) fn take_failed_replay(&mut self, now: Time) -> Option<(Time, Vec<TimedEndpointOrder>)> {
         let replay = self.replay.take_if(|replay| replay.has_failed())?;
         let begin = replay.begin;
-        let FailedReplay { held, given } = replay.give_up(&self.steps);
+        let FailedReplay { held, given } = replay.give_up();
         self.report.failed += 1;
         for StepReport { endpoint_key, is_sent, .. } in given {
             *self.reported.entry((endpoint_key, is_sent)).or_default() += 1;

@@ -27,6 +27,11 @@ impl Ask {
         }
     }
 
+    /// Whether the network reports it.
+    pub(super) fn is_answered(self) -> bool {
+        !matches!(self, Ask::Write { notifies: false, .. })
+    }
+
     pub(super) fn sequence_of(self, endpoint_key: u32) -> OrderSequence {
         (endpoint_key, matches!(self, Ask::Write { .. }))
     }

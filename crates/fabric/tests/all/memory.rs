@@ -239,6 +239,18 @@ fn a_round_that_turns_out_different_is_simulated_from_its_begin() {
     assert!(report.failed >= 1 && report.replayed >= 4, "{report:?}");
 }
 
+/// Two rounds that begin alike, in any order: once both are known, one goes on where the other ends to agree.
+#[test]
+fn rounds_that_begin_alike_are_replayed() {
+    let topology = star(3, link(100, Span::from_us(1))).unwrap();
+    let longer = vec![(0, 1, 50_000, true), (1, 2, 500_000, false)];
+    let shorter = vec![(0, 1, 50_000, false), (1, 2, 500_000, false)];
+    let kind = |n: usize| if n.is_multiple_of(3) { longer.clone() } else { shorter.clone() };
+    let rounds: Vec<_> = (0..60).map(|n| (GAP, kind(n))).collect();
+    let report = check_equal(&topology, &roce(NO_CONTROL), &rounds);
+    assert!(report.failed <= 4 && report.replayed >= 45, "{report:?}");
+}
+
 fn drawn_round() -> impl Strategy<Value = Vec<RoundMessage>> {
     let message = (0usize..4, 1usize..4, 1u64..200_000, any::<bool>());
     let message = message.prop_map(|(from, step, bytes, answers)| (from, (from + step) % 4, bytes, answers));

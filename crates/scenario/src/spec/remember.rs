@@ -21,7 +21,7 @@ table! {
     pub struct RememberSpec {
         /// What becomes of steps that repeat. A step is what happens from one instant at which nothing is under way to the next
         steps: RememberSteps = or(RememberSteps::Off);
-        /// Share of a step's length by which times of two instances may differ, and share of its packet hops
+        /// Share of a step's length by which times of two instances may differ, and share of its packet hops; the same of a round inside a long collective
         bound: f64 = or_in(0.001, 0.0..=0.1);
     }
     pub fn read(t);
