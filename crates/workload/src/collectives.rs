@@ -69,6 +69,8 @@ impl Setting for Slice {
     }
 }
 
+/// NCCL's default.
+const P2P_CHUNK: Bytes = Bytes(128 << 10);
 const IN_FLIGHT: u32 = 4;
 /// Slices of NCCL have up to 4 MiB; more is for experiments.
 const SLICES: RangeInclusive<Bytes> = Bytes(1)..=Bytes(1 << 30);
@@ -88,6 +90,8 @@ table! {
             let message = || format!("{} is outside {} to {}", slice.plain(), SLICES.start(), SLICES.end());
             t.check(fits, "slice", message, "");
         };
+        /// NCCL: bytes of a message of an all-to-all to another server, at most half a slice (`NCCL_P2P_NET_CHUNKSIZE`)
+        p2p_chunk: Bytes = or_in(P2P_CHUNK, SLICES);
         /// NCCL: slices under way on a connection; twice as many messages of other patterns
         in_flight: u32 = or_in(IN_FLIGHT, 1..=1024);
         /// NCCL: channels, each with separate connections; 0: as many as the group has GPUs in a server, and one within a server
@@ -110,6 +114,7 @@ impl CollectivesSpec {
                 NcclAlgorithm::Tree => Some(NcclPattern::Tree),
             },
             slice: self.slice.bytes().map(|bytes| bytes.0),
+            p2p_chunk: self.p2p_chunk.0,
             in_flight: self.in_flight,
             channels: Some(self.channels).filter(|channels| *channels > 0),
             rates,
@@ -121,6 +126,7 @@ impl CollectivesSpec {
         let changed = [
             ("collectives.algorithm", self.algorithm != NcclAlgorithm::Auto),
             ("collectives.slice", self.slice != Slice::DEFAULT),
+            ("collectives.p2p_chunk", self.p2p_chunk != P2P_CHUNK),
             ("collectives.in_flight", self.in_flight != IN_FLIGHT),
             ("collectives.channels", self.channels != 0),
             ("collectives.pxn", !self.pxn),
@@ -142,12 +148,19 @@ impl CollectivesSpec {
         let mut kinds = kinds_of_calls(application);
         kinds.retain(|kind| is_of_nccl(*kind));
         let has_no_call = kinds.is_empty();
-        let has_no_channels = kinds.iter().all(|kind| matches!(kind, Kind::Alltoall | Kind::Alltoallv));
+        let is_exchange = |kind: &Kind| matches!(kind, Kind::Alltoall | Kind::Alltoallv);
+        let has_no_channels = kinds.iter().all(is_exchange);
+        let has_no_exchange = !kinds.iter().any(is_exchange);
         let has_no_reduction = !kinds.contains(&Kind::Allreduce);
         let is_changed = self.algorithm != NcclAlgorithm::Auto;
         t.warn_if_idle("collectives.algorithm", is_changed && has_no_reduction, "ranks call no all-reduce");
         let why = "ranks call no operation of NCCL but all-to-alls, which have no channels";
         t.warn_if_idle("collectives.channels", self.channels != 0 && has_no_channels, why);
+        let has_p2p_chunk = self.p2p_chunk != P2P_CHUNK;
+        t.warn_if_idle("collectives.p2p_chunk", has_p2p_chunk && has_no_exchange, "ranks call no all-to-all");
+        let why = "slice = \"step\" sends a block as one message";
+        let is_whole = has_p2p_chunk && !has_no_exchange && self.slice == Slice::Step;
+        t.warn_if_idle("collectives.p2p_chunk", is_whole, why);
         let why = "ranks call no operation of NCCL";
         t.warn_if_idle("collectives.slice", self.slice != slice && has_no_call, why);
         t.warn_if_idle("collectives.in_flight", self.in_flight != IN_FLIGHT && has_no_call, why);

@@ -45,6 +45,8 @@ pub struct Nccl {
     pub pattern: Option<Pattern>,
     /// Bytes of a slice; `None`: a message is the block of one step of a ring.
     pub slice: Option<u64>,
+    /// Largest message of a send to another server (`NCCL_P2P_NET_CHUNKSIZE`), if that is less than a step of the buffer.
+    pub p2p_chunk: u64,
     /// Slices under way on a connection.
     pub in_flight: u32,
     /// Channels; `None`: one for each GPU of the group in a server, and one for a group within a server.
@@ -55,7 +57,14 @@ pub struct Nccl {
 
 impl Default for Nccl {
     fn default() -> Self {
-        Nccl { pattern: None, slice: Some(1 << 20), in_flight: 4, channels: None, rates: [450e9, 50e9] }
+        Nccl {
+            pattern: None,
+            slice: Some(1 << 20),
+            p2p_chunk: 128 << 10,
+            in_flight: 4,
+            channels: None,
+            rates: [450e9, 50e9],
+        }
     }
 }
 

@@ -8,8 +8,6 @@ use crate::algorithm::{Kind, Part};
 const SLICES: u32 = 2;
 /// Steps of the buffer in a slice of a ring (`ALLREDUCE_SLICESTEPS`). Other patterns send step by step.
 const STEPS: u32 = 2;
-/// Largest message of a send over the network (`NCCL_P2P_NET_CHUNKSIZE`).
-const SEND: u64 = 128 << 10;
 /// A tree halves its messages down to each of these sizes while they are fewer than so many for each of its levels
 /// (`calcCollChunking` in `src/enqueue.cc`).
 const HALVINGS: [(u64, u64); 3] = [(8, 128 << 10), (4, 64 << 10), (1, 32 << 10)];
@@ -285,7 +283,7 @@ fn all_to_all(part: &Part, layout: &Layout, settings: &Nccl) -> Plan {
         let to = part.up(by);
         let bytes = part.block(to);
         let is_near = server.contains(&to);
-        let most = settings.step().map(|step| if is_near { step } else { step.min(SEND) });
+        let most = settings.step().map(|step| if is_near { step } else { step.min(settings.p2p_chunk) });
         Out {
             to,
             lane: 0,

@@ -90,10 +90,13 @@ fn trees_take_two_ways_of_their_depth() {
 
 /// Messages and messages under way of the connections of rank 1, without those that carry nothing.
 fn counts(kind: Kind, bytes: u64, pattern: Pattern) -> Vec<(u32, u32)> {
-    let nccl = Nccl { pattern: Some(pattern), ..Nccl::default() };
-    let layout = Layout::new(&places(8, 8), &nccl);
+    counts_with(&Nccl { pattern: Some(pattern), ..Nccl::default() }, kind, bytes)
+}
+
+fn counts_with(nccl: &Nccl, kind: Kind, bytes: u64) -> Vec<(u32, u32)> {
+    let layout = Layout::new(&places(8, 8), nccl);
     let part = Part { size: 64, me: 1, root: 0, bytes, counts: &[] };
-    Plan::new(kind, &part, &layout, &nccl).outs.iter().map(|out| (out.total, out.window)).collect()
+    Plan::new(kind, &part, &layout, nccl).outs.iter().map(|out| (out.total, out.window)).collect()
 }
 
 #[test]
@@ -137,6 +140,14 @@ fn sends_depend_on_servers() {
     let counts = counts(Kind::Alltoall, 1 << 20, Pattern::SendRecv);
     assert_eq!(counts.iter().filter(|count| **count == (2, 8)).count(), 7);
     assert_eq!(counts.iter().filter(|count| **count == (8, 8)).count(), 56);
+    // Sends to another server have messages of a chunk, or of a step of the buffer if that is less.
+    for (slice, p2p_chunk, far) in [(1 << 20, 64 << 10, 16), (1 << 20, 1 << 20, 2), (2 << 20, 1 << 20, 1)] {
+        let nccl = Nccl { slice: Some(slice), p2p_chunk, ..Nccl::default() };
+        let counts = counts_with(&nccl, Kind::Alltoall, 1 << 20);
+        let of_step = (2 << 20) / slice as u32;
+        let expected = if far == of_step { 63 } else { 56 };
+        assert_eq!(counts.iter().filter(|count| **count == (far, 8)).count(), expected);
+    }
 }
 
 #[test]
