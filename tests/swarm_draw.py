@@ -189,7 +189,11 @@ def _give_servers(rng: random.Random, scenario: Table, place: Place) -> None:
     if len(place.hosts) % 2 == 0 and not past_network and rng.random() < 0.15:
         links: Table = {"gpus_per_server": 2, "latency": rng.choice(["25 ns", "1 us"])}
         links |= rng.choice([{"gpu": "A100"}, {"rate": "3 Gbps"}])
-        scenario["topology"]["scale_up"] = links
+        topology = scenario["topology"]
+        has_rails = topology["kind"] == "leaf_spine" and topology["leaves"] % 2 == 0 and "failure" not in scenario
+        if has_rails and topology.get("ports_per_host", 1) == 1:
+            links["rails"] = rng.random() < 0.5
+        topology["scale_up"] = links
     gpus = place.free - place.free % 2
     if gpus >= 2 and rng.random() < 0.08:
         place.free -= gpus
@@ -222,7 +226,7 @@ def _training(rng: random.Random, gpus: int, last_host: str) -> Table:
         steps["bucket_size"] = rng.choice([1, 20_000, 10**9])
     library: Table = {"algorithm": rng.choice(["auto", "ring", "tree"]), "slice": rng.choice(["step", "3 KB", "1 MiB"])}
     library |= {"in_flight": rng.choice([1, 4]), "channels": rng.choice([0, 2]), "pxn": rng.random() < 0.5}
-    library["message_cost"] = rng.choice(["0 s", "2 us"])
+    library |= {"message_cost": rng.choice(["0 s", "2 us"]), "p2p_chunk": rng.choice(["128 KiB", "1 KB"])}
     return steps | saves | {"collectives": library, "placement": rng.choice(["packed", "random"])}
 
 

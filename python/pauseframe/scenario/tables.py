@@ -13,7 +13,7 @@ from pauseframe.scenario.more import Constants, FromNetworkx
 from pauseframe.scenario.plain import Part
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Collectives(Part):
     """The library whose collective operations ranks call, and what its messages cost."""
 
@@ -24,6 +24,10 @@ class Collectives(Part):
     slice: str | Literal["step"] | None = None
     """NCCL: bytes of a slice, a message of a ring; other patterns send half of it or less; "step": a message is the
     whole block of a step of a ring, as in SimAI (default: "1 MiB"; "step" with as_simai)
+    """
+    p2p_chunk: str | None = None
+    """NCCL: bytes of a message of an all-to-all to another server, at most half a slice (`NCCL_P2P_NET_CHUNKSIZE`) (1
+    B to 1.073741824 GB); default "131.072 KB".
     """
     in_flight: int | None = None
     """NCCL: slices under way on a connection; twice as many messages of other patterns (1 to 1024); default 4."""
@@ -349,6 +353,10 @@ class ScaleUp(Part):
 
     gpus_per_server: int
     """Number of hosts of a server: consecutive hosts in the order of the topology (2 to 4096)"""
+    rails: bool | None = None
+    """Link GPU r of each server to the switch of rail r: as many consecutive switches with hosts as a server has GPUs
+    serve the same servers; default false.
+    """
     gpu: Literal["A100", "H800", "H100", "H200", "B200"] | None = None
     """GPU whose rate the links have (default: none: see rate)"""
     rate: str | None = None

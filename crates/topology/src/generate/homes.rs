@@ -1,7 +1,7 @@
 //! Hosts with several ports, for every family: each host linked to a group of switches, or into several planes.
 
-use super::{GenerateError, LINKS_MAX, refuse};
-use crate::{Channel, NodeKind, Topology};
+use super::{GenerateError, LINKS_MAX, groups_of_switches, is_host, refuse};
+use crate::{Channel, Topology};
 use pauseframe_units::NodeId;
 use std::collections::BTreeSet;
 
@@ -56,13 +56,12 @@ impl Homes {
     }
 }
 
-fn is_host(topology: &Topology, node: NodeId) -> bool {
-    topology.nodes()[node].kind == NodeKind::Host
-}
-
 /// Links each host to all switches of its switch's group.
 fn homed(topology: &Topology, ports: usize) -> Result<Topology, GenerateError> {
-    let groups = groups(topology, ports)?;
+    let Some(groups) = groups_of_switches(topology, ports) else {
+        let allowed = "it must divide the number of switches with hosts, and in a tree the switches of a group must have the same switches above";
+        return refuse(FAMILY, "ports_per_host", ports.to_string(), allowed);
+    };
     let group_of = |switch: NodeId| groups.iter().find(|group| group.contains(&switch));
     let mut graph = topology.without_all_links();
     for link in topology.links() {
@@ -81,26 +80,6 @@ fn homed(topology: &Topology, ports: usize) -> Result<Topology, GenerateError> {
         }
     }
     Ok(graph)
-}
-
-/// The switches with hosts in groups of `ports`; in a tree the switches of a group have the same switches above.
-fn groups(topology: &Topology, ports: usize) -> Result<Vec<Vec<NodeId>>, GenerateError> {
-    let peers = |switch: NodeId| topology.nodes()[switch].ports.iter().map(|port| topology.peer(*port));
-    let leaves: Vec<NodeId> =
-        topology.switches().filter(|switch| peers(*switch).any(|peer| is_host(topology, peer))).collect();
-    if leaves.len() == 1 {
-        return Ok(vec![leaves]);
-    }
-    let above = |leaf: &NodeId| -> BTreeSet<NodeId> {
-        let has_levels = topology.nodes()[*leaf].level.is_some();
-        peers(*leaf).filter(|peer| has_levels && !is_host(topology, *peer)).collect()
-    };
-    let alike = |group: &[NodeId]| group.iter().all(|leaf| above(leaf) == above(&group[0]));
-    if !leaves.len().is_multiple_of(ports) || !leaves.chunks(ports).all(alike) {
-        let allowed = "it must divide the number of switches with hosts, and in a tree the switches of a group must have the same switches above";
-        return refuse(FAMILY, "ports_per_host", ports.to_string(), allowed);
-    }
-    Ok(leaves.chunks(ports).map(<[NodeId]>::to_vec).collect())
 }
 
 /// Joins the two switches of each pair that shares hosts.

@@ -7,6 +7,7 @@
 
 mod homes;
 mod named;
+mod rails;
 
 pub use dragonfly::dragonfly;
 pub use dumbbell::dumbbell;
@@ -17,6 +18,7 @@ pub use leaf_spine::leaf_spine;
 pub use line::line;
 pub use named::{NamedError, families, named};
 pub use pgft::pgft;
+pub use rails::by_rail;
 pub use ring::ring;
 pub use star::star;
 pub use torus::torus;
@@ -25,6 +27,7 @@ pub use xgft::{xgft, xgft_with_external};
 use crate::{Channel, NodeKind, Topology};
 use pauseframe_schema::registry;
 use pauseframe_units::NodeId;
+use std::collections::BTreeSet;
 use thiserror::Error;
 
 registry! {
@@ -95,6 +98,27 @@ fn refuse<T>(
 
 fn at_least_one(family: &'static str, parameter: &'static str, value: u32) -> Result<(), GenerateError> {
     if value == 0 { refuse(family, parameter, value.to_string(), "it must be at least 1") } else { Ok(()) }
+}
+
+fn is_host(topology: &Topology, node: NodeId) -> bool {
+    topology.nodes()[node].kind == NodeKind::Host
+}
+
+/// The switches with hosts in groups of `size` consecutive ones, or the only one; in a tree those of a group have the same switches above. `None` if they form none.
+fn groups_of_switches(topology: &Topology, size: usize) -> Option<Vec<Vec<NodeId>>> {
+    let peers = |switch: NodeId| topology.nodes()[switch].ports.iter().map(|port| topology.peer(*port));
+    let leaves: Vec<NodeId> =
+        topology.switches().filter(|switch| peers(*switch).any(|peer| is_host(topology, peer))).collect();
+    if leaves.len() == 1 {
+        return Some(vec![leaves]);
+    }
+    let above = |leaf: &NodeId| -> BTreeSet<NodeId> {
+        let has_levels = topology.nodes()[*leaf].level.is_some();
+        peers(*leaf).filter(|peer| has_levels && !is_host(topology, *peer)).collect()
+    };
+    let alike = |group: &[NodeId]| group.iter().all(|leaf| above(leaf) == above(&group[0]));
+    let are_groups = leaves.len().is_multiple_of(size) && leaves.chunks(size).all(alike);
+    are_groups.then(|| leaves.chunks(size).map(<[NodeId]>::to_vec).collect())
 }
 
 /// Rejects fabrics with more than [`LINKS_MAX`] links. The number of links is the sum of `terms`; each term

@@ -1,6 +1,6 @@
 //! Hosts with several ports in generated fabrics.
 
-use pauseframe_topology::generate::{Homes, fat_tree, leaf_spine, named, star};
+use pauseframe_topology::generate::{Homes, by_rail, fat_tree, leaf_spine, named, star};
 use pauseframe_topology::{Channel, Topology, check};
 use pauseframe_units::{BitRate, Span};
 
@@ -36,6 +36,27 @@ fn groups_stay_below_the_same_switches_and_a_star_has_parallel_links() {
     let star = homes(2, 1).apply(star(2, LINK).unwrap()).unwrap();
     assert_eq!(switches_of(&star, "host1").len(), 2);
     assert_eq!(check(&star), []);
+}
+
+#[test]
+fn rails_join_the_gpus_of_the_same_place_in_their_servers() {
+    let racks = leaf_spine(8, 2, 3, LINK, LINK).unwrap();
+    let topology = by_rail(&racks, 4).unwrap();
+    assert_eq!(check(&topology), []);
+    assert_eq!((topology.hosts().count(), topology.links().len()), (24, racks.links().len()));
+    // Three servers of four GPUs a segment of four switches.
+    for (gpu, leaf) in [(0, 0), (1, 1), (3, 3), (4, 0), (11, 3), (12, 4), (23, 7)] {
+        assert_eq!(switches_of(&topology, &format!("host{gpu}")), [format!("leaf{leaf}")]);
+    }
+    let planes = homes(1, 2).apply(topology).unwrap();
+    assert_eq!(switches_of(&planes, "host13"), ["leaf5-p0", "leaf5-p1"]);
+    let pods = by_rail(&fat_tree(8, LINK, LINK).unwrap(), 4).unwrap();
+    assert_eq!(switches_of(&pods, "host16"), switches_of(&pods, "host20"));
+    let refused = |graph: &Topology, gpus| by_rail(graph, gpus).unwrap_err().to_string();
+    for (graph, gpus) in [(&racks, 3), (&fat_tree(6, LINK, LINK).unwrap(), 2), (&star(16, LINK).unwrap(), 8)]
+    {
+        assert!(refused(graph, gpus).contains("form a segment"));
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::nested::Absent;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::registry;
-use pauseframe_topology::generate::{FamilyKind, Homes};
+use pauseframe_topology::generate::{FamilyKind, Homes, by_rail};
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::NodeId;
@@ -87,7 +87,12 @@ impl TopologySpec {
         let (host, fabric) = (self.link, self.fabric_link);
         match &self.kind {
             TopologyKind::Family(family) => {
+                let servers = self.scale_up.as_ref().filter(|spec| spec.rails);
                 let graph = family.generate(host.channel(), fabric.channel());
+                let graph = graph.and_then(|graph| match servers {
+                    Some(spec) => by_rail(&graph, spec.gpus_per_server),
+                    None => Ok(graph),
+                });
                 generated(graph.and_then(|graph| self.homes.apply_with_peer_links(graph, fabric.channel())))
             }
             TopologyKind::Given(given) => given.graph(host, fabric),
@@ -132,8 +137,28 @@ pub(crate) fn topology(t: &mut Table, base_dir: &Path) -> Option<TopologySpec> {
     let (off, doc) =
         (Absent::Off(Origin::Default), "Links between the hosts of a server, beside the network");
     let scale_up = t.switchable("scale_up", off, "false", doc, ScaleUpSpec::read).flatten();
+    check_rails(t, scale_up.as_ref(), kind, homes);
     let kind = TopologyKind::read_as(kind?, t, &Links { host, base_dir })?;
     Some(TopologySpec { kind, link: host, fabric_link: fabric, homes, scale_up })
+}
+
+/// Rails place the links of hosts, which files and groups of switches that share hosts do already.
+fn check_rails(t: &mut Table, scale_up: Option<&ScaleUpSpec>, kind: Option<&str>, homes: Homes) {
+    let has_rails = scale_up.is_some_and(|spec| spec.rails);
+    let is_given = is_given(kind);
+    let message = || format!("true, but {} lists the links itself", kind.unwrap_or_default());
+    t.check(!has_rails || !is_given, "scale_up.rails", message, "give each GPU the link of its rail there");
+    let message = || "true, but ports_per_host links each host to several switches with hosts".to_owned();
+    t.check(
+        !has_rails || homes.ports_per_host == 1,
+        "scale_up.rails",
+        message,
+        "planes = 2 gives each rail two switches",
+    );
+}
+
+fn is_given(kind: Option<&str>) -> bool {
+    kind.is_some_and(|kind| GivenKind::NAMES.iter().any(|(name, _)| *name == kind))
 }
 
 fn homes(t: &mut Table, kind: Option<&str>) -> Homes {
@@ -145,7 +170,7 @@ fn homes(t: &mut Table, kind: Option<&str>) -> Homes {
     let doc = "Links between the two switches of each pair that shares hosts (MLAG, with ports_per_host = 2), of the rate of fabric_link; \
                routing.mlag says how they are used";
     let peer_links = t.or_in("peer_links", 0, 0..=64, doc);
-    let is_given = kind.is_some_and(|kind| GivenKind::NAMES.iter().any(|(name, _)| *name == kind));
+    let is_given = is_given(kind);
     let message = || format!("{peer_links}, but {} lists the links itself", kind.unwrap_or_default());
     t.check(!is_given || peer_links == 0, "peer_links", message, "list the links between the switches there");
     for (key, count) in [("ports_per_host", ports_per_host), ("planes", planes)] {

@@ -72,7 +72,7 @@ pub(crate) fn generated(topology: Result<Topology, GenerateError>) -> Result<Top
 fn parameter(error: &GenerateError) -> Flaw {
     match error {
         GenerateError::Parameter { parameter, value, allowed, .. }
-            if parameter.chars().all(|c| c.is_ascii_alphabetic() || c == '_') =>
+            if parameter.chars().all(|c| c.is_ascii_alphabetic() || ['_', '.'].contains(&c)) =>
         {
             (format!("topology.{parameter}"), format!("{value} is not possible: {allowed}"), String::new())
         }

@@ -46,6 +46,8 @@ table! {
     pub struct ScaleUpSpec {
         /// Number of hosts of a server: consecutive hosts in the order of the topology
         gpus_per_server: u32 = required_in(2..=4096);
+        /// Link GPU r of each server to the switch of rail r: as many consecutive switches with hosts as a server has GPUs serve the same servers
+        rails: bool = or(false);
         /// GPU whose rate the links have
         gpu: Option<Gpu> = optional("none: see rate");
         /// Rate at which a host sends and at the same time receives, without headers
