@@ -53,7 +53,10 @@ FILTERS = {
 }
 WRONG = {
     "queue >": "queue > needs a value",
-    "queue > many": "many is not a number: write 100 KB",
+    "queue > many": "many is not a number: write queue > 100 KB",
+    "queue > 90 %": "queue has another unit than 90 %: write queue > 100 KB",
+    "load > 1MB": "load has another unit than 1MB: write load > 50 %",
+    "rate >= 5 KB": "rate has another unit than 5 KB: write rate > 40 Gb/s",
     "port > 3": "names are compared by ~, = and !=",
     "load ~ 3": "~ compares names",
     "port ~ [": "[ is not a regular expression",
@@ -92,6 +95,15 @@ def test_ports_are_found_by_name_and_by_expression(pages, visit):
     assert page.inner_text("#details h2").startswith("port ")
     page.evaluate("player.seek(0)")
     assert page.inner_text("#found").startswith("0 of "), "what is found follows the time"
+
+
+def test_a_player_ends_where_its_log_was_full(pages, visit):
+    page = visit(pages("full", storm_text().replace('every = "5 us"', 'every = "5 us", limit = 500')))
+    end = page.evaluate("player.end")
+    assert 0 < end < 2000, "the run has 2 ms"
+    page.evaluate(f"player.seek({2 * end})")
+    assert page.evaluate("player.time") == end
+    assert page.inner_text(".story").endswith("the log was full here, and the run went on")
 
 
 def test_a_click_in_a_figure_opens_the_player_at_that_instant(visit, tmp_path):

@@ -77,6 +77,8 @@ class PageData(TypedDict):
     status: str
     warnings: list[str]
     end: float
+    is_cut: bool
+    """The log was full at `end`, and the run went on."""
     every: float
     nodes: list[str]
     hosts: str
@@ -119,6 +121,7 @@ def _page_data(run: Playback) -> PageData:
         "status": run.status,
         "warnings": run.summary["warnings"],
         "end": end_us,
+        "is_cut": run.log_full_us is not None,
         "every": run.every_us,
         "nodes": fabric.names,
         "hosts": _packed("B", fabric.is_host),

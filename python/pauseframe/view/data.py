@@ -89,11 +89,13 @@ class Playback:
     """By flow the ports of switches that it used, if the run recorded paths."""
     deadlocks: list[DeadlockedPorts]
     folder: Path
+    log_full_us: float | None
+    """When the log of states was full, if it was: nothing is known of what came later."""
 
     @property
     def end_us(self) -> float:
-        """Duration of the run in microseconds."""
-        return float(self.summary["sim_time_s"]) * 1e6
+        """Duration of the run in microseconds, or of its log if that was full."""
+        return float(self.summary["sim_time_s"]) * 1e6 if self.log_full_us is None else self.log_full_us
 
 
 def from_folder(folder: Path) -> Playback:
@@ -111,12 +113,14 @@ def from_folder(folder: Path) -> Playback:
     fabric = _fabric(results)
     number = {name: port for port, name in enumerate(fabric.port_names)}
     every_us = _every_us(results)
-    events, slots = _events(_states(results, number), number, every_us)
+    states = _states(results, number)
+    events, slots = _events(states, number, every_us)
     flows, total = flows_of(results)
     if total:
         for column in ("src", "dst"):
             _check_names(results, "flows", "a host", flows[column], fabric.names)
     summary = results.summary
+    is_full = any(warning.startswith("record.states.limit:") for warning in summary["warnings"])
     return Playback(
         f"{summary['name']}, seed {summary['seed']}",
         summary,
@@ -131,6 +135,7 @@ def from_folder(folder: Path) -> Playback:
         _paths(results, flows, number),
         _deadlocks(results, number),
         folder,
+        float(states.select(pl.col("time_us").max()).item()) if is_full else None,
     )
 
 

@@ -2,9 +2,15 @@
 // Finds ports by name, or by an expression over what they do at the time that is shown: port ~ leaf.* and paused
 
 const TEXTS = { port: (run, port) => run.portName(port), node: (run, port) => run.nodes[run.owner(port)], peer: (run, port) => run.nodes[run.peer(port)] };
-const NUMBERS = { queue: (map, port) => map.depth[port], load: (map, port) => map.load[port] * 10, rate: (map, port) => map.run.rates[port] };
+// What is compared with numbers, and its units, the usual one first.
+const BYTES = { b: 1, kb: 1e3, mb: 1e6 };
+const NUMBERS = {
+  queue: { read: (map, port) => map.depth[port], units: BYTES, example: "100 KB" },
+  load: { read: (map, port) => map.load[port] * 10, units: { "%": 1 }, example: "50 %" },
+  rate: { read: (map, port) => map.run.rates[port], units: { "gb/s": 1, gbps: 1 }, example: "40 Gb/s" },
+};
 const FLAGS = { paused: (map, port) => map.paused[port] > 0, host: (map, port) => map.run.hosts[map.run.owner(port)] > 0, switch: (map, port) => !map.run.hosts[map.run.owner(port)] };
-const UNITS = { "": 1, b: 1, kb: 1e3, mb: 1e6, "%": 1, "gb/s": 1, gbps: 1 };
+const ALL_UNITS = Object.assign({}, ...Object.values(NUMBERS).map(({ units }) => units));
 const HITS_MAX = 40;
 
 class FilterError extends Error {}
@@ -50,14 +56,16 @@ function parseFilter(text) {
     if (!operator) return word in FLAGS ? FLAGS[word] : (map, port) => TEXTS.port(map.run, port).toLowerCase().includes(name.toLowerCase());
     if (at >= tokens.length) throw new FilterError(`${word} ${operator} needs a value`);
     if (word in TEXTS) return textTest(TEXTS[word], operator, plain(tokens[at++]));
-    if (word in NUMBERS) return numberTest(NUMBERS[word], operator, amount());
+    if (word in NUMBERS) return numberTest(NUMBERS[word].read, operator, amount(word, NUMBERS[word]));
     throw new FilterError(`${word} is not known: compare ${[...Object.keys(TEXTS), ...Object.keys(NUMBERS)].join(", ")}; or write ${Object.keys(FLAGS).join(", ")}`);
   };
-  const amount = () => {
-    const found = /^([\d.]+)(.*)$/.exec(tokens[at++]), separate = found && !found[2] && next() in UNITS ? tokens[at++] : "";
+  const amount = (word, { units, example }) => {
+    const token = tokens[at++], found = /^(\d+\.?\d*|\.\d+)(.*)$/.exec(token), separate = found && !found[2] && next() in ALL_UNITS ? tokens[at] : "";
     const unit = (found?.[2] || separate).toLowerCase();
-    if (!found || !Number.isFinite(+found[1]) || !(unit in UNITS)) throw new FilterError(`${tokens[at - 1]} is not a number: write 100 KB, 50 % or 40 Gb/s`);
-    return +found[1] * UNITS[unit];
+    if (separate) at++;
+    if (!found || !(unit in ALL_UNITS || !unit)) throw new FilterError(`${token} is not a number: write ${word} > ${example}`);
+    if (unit && !(unit in units)) throw new FilterError(`${word} has another unit than ${token}${separate ? ` ${separate}` : ""}: write ${word} > ${example}`);
+    return +found[1] * (unit ? units[unit] : 1);
   };
   const test = any();
   if (at < tokens.length) throw new FilterError(`${tokens[at]} does not belong here: join conditions by and, or`);

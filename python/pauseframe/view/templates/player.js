@@ -40,7 +40,7 @@ class View {
     let text = paused ? `${paused} ${paused === 1 ? "queue is" : "queues are"} paused` : "nothing is paused";
     if (deadlocks.length) text = `DEADLOCK since ${formatTime(deadlocks[0].since_us)}: ${deadlocks[0].ports.map((port) => run.portName(port)).join(" → ")} wait for each other, ${deadlocks[0].victims} further queues for them`;
     else if (paused && roots.length) text += `${roots[0].count === paused ? "," : `; ${roots[0].count} of them`} because of ${run.portName(roots[0].port)} (${run.arrow(roots[0].port)})`;
-    if (this.time >= run.end) text += " · the run has ended";
+    if (this.time >= run.end) text += run.is_cut ? " · the log was full here, and the run went on" : " · the run has ended";
     if (this.caption.textContent !== text) this.caption.textContent = text;
     this.caption.setAttribute("aria-live", this.player.playing ? "off" : "polite");
     this.whyButton.disabled = roots.length === 0;
