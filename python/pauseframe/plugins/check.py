@@ -187,12 +187,14 @@ def _about(scenario: str) -> str:
 def key_figures(run: pf.Run) -> dict[str, str]:
     """The figures of a run that the terminal shows."""
     from pauseframe.results.percentiles import SHARES, marked
-    from pauseframe.terminal.text import format_count, format_us
+    from pauseframe.terminal.text import format_count, format_us, unfinished_flows
 
     summary = run.summary
     percentiles = summary["fct_us"]
     finished = summary["flows_finished"]
+    left = unfinished_flows(summary)
     return {
+        "unfinished": f"{format_count(left)} of {format_count(finished + left)}" if left else "0",
         "p50 FCT": marked(format_us(percentiles["p50"]), finished, SHARES["p50"]),
         "p99 FCT": marked(format_us(percentiles["p99"]), finished, SHARES["p99"]),
         "goodput": _goodput(run),

@@ -129,6 +129,7 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
     players = {number: link for number, run in enumerate(runs) if out is not None and (link := _player(run, out))}
     heat = figures.heat_maps(runs)
     of_operations = operations.operations_table(runs)
+    trimmed = any(map(data.trims, runs))
     given, others = data.split_by_origin(runs) if len(runs) > 1 else ([], [])
     of_long_flows = long_flows.long_flows_table(runs)
     summaries = [*summary.tables(runs), *(table for table in (of_long_flows, of_operations) if table)]
@@ -164,11 +165,22 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
         ],
         pauses=_pauses(runs, page),
         paths=[found for run in runs if (found := paths.of_run(run, page.add))],
-        drops=_counts(runs, page, "packets dropped", lambda run: dict[str, int](**run.summary["drops_by_reason"])),
+        drops=_counts(runs, page, "packets dropped or trimmed" if trimmed else "packets dropped", _losses),
+        trimmed=trimmed,
         timeouts=_counts(runs, page, "timeouts", lambda run: {"timeouts": run.summary["timeouts"]}),
+        retransmits=_counts(runs, page, "packets sent again", _retransmits),
         heat=None if heat is None else script_json(heat),
         busiest=[(run.label, _busiest(run)) for run in runs],
     )
+
+
+def _losses(run: RunData) -> dict[str, int]:
+    """Drops by reason, and trimmed packets, whose payload is lost as well."""
+    return {**dict[str, int](**run.summary["drops_by_reason"]), "trimmed": data.trims(run)}
+
+
+def _retransmits(run: RunData) -> dict[str, int]:
+    return {"packets sent again": run.summary["retransmits"]}
 
 
 def _with_distinct_labels(runs: Sequence[RunData]) -> list[RunData]:
@@ -391,6 +403,7 @@ def _busiest(run: RunData) -> list[list[str]]:
             format_count(port["pauses_received"]),
             format_count(port["ecn_marks"]),
             format_count(port["drops"]),
+            format_count(port["trims"]),
         ]
         for port in ports.iter_rows(named=True)
     ]

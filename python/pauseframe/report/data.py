@@ -23,6 +23,7 @@ from pauseframe.results.causes import Conditions
 from pauseframe.results.flow_sizes import size_bin
 from pauseframe.results.folder import open_results
 from pauseframe.results.percentiles import SHARES
+from pauseframe.results.trims import may_trim, trims_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,6 +127,11 @@ def flow_sum(run: RunData, column: str) -> int:
     return int(run.flows.select(pl.col(column).sum()).collect().item() or 0)
 
 
+def trims(run: RunData) -> int:
+    """Number of packets whose payload switches cut off."""
+    return trims_of(run.ports) if may_trim(run.scenario_toml) else 0
+
+
 def finished_flows(run: RunData) -> pl.DataFrame:
     """The finished flows, with columns size (both directions), bin, fct_us, slowdown."""
     size = pl.col("size_bytes") + pl.col("reply_bytes")
@@ -210,10 +216,10 @@ def finished_queries(run: RunData) -> pl.DataFrame:
 def busy_until(run: RunData, share: float = 0.995) -> float:
     """Time in seconds at which the given share of all bytes has arrived; figures do not show the idle end of a run.
 
-    A deadlock is such an end, and what a figure must show.
+    While flows wait, as in a deadlock or for a timer, the network is not idle: figures must show such an end.
     """
     end: float = run.summary["sim_time_s"]
-    if run.summary.get("deadlocks"):
+    if waits_at_end(run):
         return end
     steps = received(run)
     if steps.is_empty():
@@ -223,6 +229,14 @@ def busy_until(run: RunData, share: float = 0.995) -> float:
         return end
     ends: list[float] = steps["end"].to_list()
     return min(ends[bisect_left(sums, sums[-1] * share)], end)
+
+
+def waits_at_end(run: RunData) -> bool:
+    """True if a flow, long ones included, or a deadlock still had something to send when the run ended."""
+    if run.summary.get("deadlocks"):
+        return True
+    has_ended = pl.col("status").cast(pl.String).is_in(["finished", "stopped"])
+    return bool(run.flows.select((~has_ended).any()).collect().item())
 
 
 def _last_finish(run: RunData, end: float) -> float:
@@ -249,13 +263,14 @@ def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
 
     Each value holds until the next time, and the last value closes the line.
 
-    Neighbouring intervals are merged until they are a two-hundredth of the time and 20 us long, so that a single packet
-    too many in an interval is negligible. The rates are not smoothed.
+    Neighbouring intervals are merged until they are a two-hundredth of the time with bytes and 20 us long, so that a
+    single packet too many in an interval is negligible. The rates are not smoothed.
     """
     steps = received(run).filter(pl.col("start") < until)
     if steps.is_empty():
         return [], []
-    least = max(until / THROUGHPUT_POINTS, min(SHORTEST_INTERVAL, until / 10))
+    active = min(until, float(steps["end"][-1]))  # a stall after it needs no intervals
+    least = max(active / THROUGHPUT_POINTS, min(SHORTEST_INTERVAL, active / 10))
     width = max(1, math.ceil(least / (steps["end"][0] - steps["start"][0]) - 1e-9))
     # An incomplete last group is merged with the group before it, since one packet in it would look like a peak.
     last = max(len(steps) // width - 1, 0)
@@ -265,7 +280,7 @@ def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
     )
     rates = (wide["bytes"] * 8 / (wide["end"] - wide["start"])).to_list()
     last_end, end = float(wide["end"][-1]), min(until, run.summary["sim_time_s"])
-    if run.summary.get("deadlocks") and last_end < end:  # the table ends with the last byte
+    if waits_at_end(run) and last_end < end:  # the table ends with the last byte
         return [*wide["start"].to_list(), last_end, end], [*rates, 0.0, 0.0]
     return [*wide["start"].to_list(), last_end], [*rates, rates[-1]]
 
@@ -274,12 +289,13 @@ def mean_throughput(run: RunData) -> float:
     """Mean over the busy part of the run in bits per second: one late flow would lower the mean over the whole run."""
     until = busy_until(run)
     steps = received(run).filter(pl.col("start") < until)
-    return 0.0 if steps.is_empty() else float(steps["bytes"].sum()) * 8 / float(steps["end"].to_list()[-1])
+    return 0.0 if steps.is_empty() else float(steps["bytes"].sum()) * 8 / until
 
 
 def ports_by_number(run: RunData) -> pl.DataFrame:
     """One row per port with all priorities: node, number, peer, tier and the values of the heat map."""
     drops = pl.sum_horizontal(pl.col("^drops_.*$").sum())
+    has_trims = "trims" in run.ports.collect_schema().names()
     span = max(run.summary["sim_time_s"] * 1e6, 1e-12)
     return (
         run.ports.with_columns(pl.col("port", "node", "peer", "tier").cast(pl.String))
@@ -293,6 +309,7 @@ def ports_by_number(run: RunData) -> pl.DataFrame:
             pl.col("pauses_received").sum(),
             pl.col("ecn_marks").sum(),
             drops.alias("drops"),
+            (pl.col("trims").sum() if has_trims else pl.lit(0)).alias("trims"),
         )
         .with_columns(pl.col("port").str.extract(r":(\d+)$").cast(pl.Int64).fill_null(0).alias("number"))
         .collect()

@@ -222,6 +222,7 @@ HEAT_METRICS: dict[str, tuple[str, str]] = {
     "backlog_max_bytes": ("largest backlog (bytes)", ".3s"),
     "paused": ("share of time paused", ".1%"),
     "drops": ("drops", ",d"),
+    "trims": ("trimmed packets", ",d"),
     "ecn_marks": ("packets marked CE", ",d"),
 }
 HEAT_NODES = 400

@@ -146,7 +146,10 @@ class GroupPage:
     """For each run: figures of the depth of pauses over time and of the tree of pauses."""
     paths: list[PathsOfRun]
     drops: int | None
+    trimmed: bool
+    """True if a run trimmed packets, which the figure of drops then includes."""
     timeouts: int | None
+    retransmits: int | None
     heat: Markup | None
     busiest: list[tuple[str, list[list[str]]]]
     """For each run: its busiest ports, with a text per column."""

@@ -43,6 +43,8 @@ COLUMNS: tuple[Column, ...] = (
     ("queries", "p99.9", lambda run: run.summary["query_fct_us"]["p999"], format_us),
     ("network", "throughput", data.mean_throughput, format_rate),
     ("network", "drops", lambda run: run.summary["drops"], format_count),
+    ("network", "trimmed", data.trims, format_count),
+    ("network", "sent again", lambda run: run.summary["retransmits"], format_count),
     ("network", "timeouts", lambda run: run.summary["timeouts"], format_count),
     ("network", "CE marks", lambda run: run.summary["ecn_marks"], format_count),
     ("network", "pause frames", lambda run: run.summary["pfc_pauses"], format_count),
@@ -82,6 +84,8 @@ def tables(runs: Sequence[RunData]) -> list[SummaryTable]:
         columns = [column for column in columns if column[1] != "unfinished"]
     if not any(get(run) for head, _, get, _ in columns if head == "RoCE" for run in runs):
         columns = [column for column in columns if column[0] != "RoCE"]
+    if not any(map(data.trims, runs)):
+        columns = [column for column in columns if column[1] != "trimmed"]
     network = [column for column in columns if column[0] in {"network", "RoCE"}]
     return [_table(runs, [column for column in columns if column not in network]), _table(runs, network)]
 

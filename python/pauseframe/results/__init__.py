@@ -82,6 +82,13 @@ class Run:
         return self.status not in FINISHED
 
     @property
+    def trims(self) -> int:
+        """Number of packets whose payload switches cut off (`switch.queue = "trim"`)."""
+        from pauseframe.results.trims import may_trim, trims_of
+
+        return trims_of(self.ports.to_polars().lazy()) if may_trim(self.scenario_toml) else 0
+
+    @property
     def deadlocked(self) -> bool:
         """True if a cycle of queues waited for ever, even if the run continued.
 
@@ -189,7 +196,7 @@ class Run:
         from pauseframe.results.percentiles import explanation
         from pauseframe.terminal.text import summary_rows
 
-        pairs = summary_rows(self.summary)
+        pairs = summary_rows(self.summary, trims=self.trims)
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:right'>{escape(value)}</td></tr>"
             for name, value in pairs

@@ -16,6 +16,7 @@ from pauseframe.results.causes import Conditions, brief_causes, lossless_caution
 from pauseframe.results.folder import FINISHED, ResultsFolder, open_results
 from pauseframe.results.ideals import Ideals, added, ideal_caution, ideals_of
 from pauseframe.results.percentiles import is_unsure, share_of
+from pauseframe.results.trims import may_trim, trims_of
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.statistics import Estimate, estimate
@@ -60,6 +61,8 @@ METRICS = {
     "job_exposed_us": "communication that training waits for",
     "job_bubble_us": "bubble of the pipeline",
     "drops": "drops",
+    "trims": "packets trimmed",
+    "retransmits": "packets sent again",
     "timeouts": "timeouts",
     "ecn_marks": "packets marked CE",
     "pfc_pauses": "pause frames",
@@ -319,12 +322,15 @@ def _of_row(sweep: Sweep, row: PlannedRow) -> Observation:
         return _of_folder(sweep.folder, axes, open_results(sweep.folder / row["path"]))
     run = sweep.load(row)
     jobs = run.jobs.to_polars().lazy() if len(run.jobs) else None
-    return _observation(sweep.folder, axes, run.summary, run.scenario_toml, run.flows.to_polars().lazy(), jobs)
+    tables = run.flows.to_polars().lazy(), jobs, run.trims
+    return _observation(sweep.folder, axes, run.summary, run.scenario_toml, *tables)
 
 
 def _of_folder(source: Path, axes: Settings, results: ResultsFolder) -> Observation:
     flows, jobs = (results.scan(name) if results.has_table(name) else None for name in ("flows", "jobs"))
-    return _observation(source, axes, results.summary, results.scenario_toml, flows, jobs)
+    toml = results.scenario_toml
+    trims = trims_of(results.scan("ports")) if may_trim(toml) and results.has_table("ports") else 0
+    return _observation(source, axes, results.summary, toml, flows, jobs, trims)
 
 
 def _observation(
@@ -334,10 +340,11 @@ def _observation(
     scenario_toml: str,
     flows: pl.LazyFrame | None,
     jobs: pl.LazyFrame | None,
+    trims: int,
 ) -> Observation:
     by_size, left, finished = ({}, {}, summary["flows_finished"]) if flows is None else _by_size(flows)
     samples = {"fct_us": finished, "slowdown": finished, "query_fct_us": summary["queries_finished"]}
-    values = _values(summary) | {name: p99 for name, (p99, _) in by_size.items()}
+    values = _values(summary) | {"trims": trims} | {name: p99 for name, (p99, _) in by_size.items()}
     values |= {} if jobs is None else _of_jobs(jobs)
     if flows is not None and summary.get("flows_long", 1):
         values |= _of_long_flows(flows, summary["sim_time_s"] * 1e6)
