@@ -13,10 +13,10 @@ from pauseframe.report import Group, answers, build_report, from_run
 from pauseframe.report.data import busy_until, throughput
 from pauseframe.report.figures import Axis, _line, cdf_figure, counts_figure, percentile_figure, plot
 from pauseframe.report.html import page as html_page
-from pauseframe.report.sweep import _differ, _largest, _surely, _winners, build_sweep_report, multiples, sentence
+from pauseframe.report.sweep import build_sweep_report, multiples
+from pauseframe.report.sweep_answer import _winners, sentence
 from pauseframe.sweep import tables
-from pauseframe.sweep.compare import Cell, compare
-from pauseframe.sweep.statistics import Estimate
+from pauseframe.sweep.compare import compare
 from test_view_browser import RING
 
 STAR = 'topology = { kind = "star", hosts = 5 }\nswitch = { buffer = "40 KB" }\n'
@@ -189,21 +189,6 @@ seeds = 5
     assert f"({tables.format_ratio(ratios[most])} seed by seed)" in sentence(comparison)
 
 
-def test_variants_are_not_called_equal_because_of_one_setting(swept):
-    """The setting that differs most seed by seed may have equal medians."""
-
-    def cells(setting, other, ratio):
-        value = Estimate(3, 2000.0, 1000.0, 3000.0, 0.9)
-        paired = replace(value, median=ratio, low=0.3, high=2.0)
-        first = Cell("fct_us.p99", (setting,), "cubic", value, None, None)
-        return [first, replace(first, variant="tcp_bolt", value=replace(value, median=other), ratio=paired)]
-
-    comparison = compare([swept])
-    equal, other = cells("20 KB", 2000.0, 1.5), cells("64 KB", 2040.0, 1.02)
-    assert not _largest(comparison, "fct_us.p99", [equal, other]).startswith("All variants")
-    assert _largest(comparison, "fct_us.p99", [equal]).startswith("All variants")
-
-
 def test_medians_of_few_are_marked(lossy, tmp_path):
     mark, note = " ?", "?: fewer than 10 samples lie beyond this percentile."
     for count in (lossy.flows.collect().height, 19):
@@ -241,22 +226,6 @@ def test_percentiles_over_sizes_name_both_axes(lossy):
     table = {0: {"n": 100, "p50": 3.0}}
     figure = percentile_figure([(0, "lossy", table)], "p50", str, "flow size")
     assert [figure["layout"][axis]["title"] for axis in ("xaxis", "yaxis")] == ["flow size", "time"]
-
-
-def test_seeds_confirm_a_winner_by_their_paired_differences():
-    def cell(median, low, high, ratio):
-        value = Estimate(6, median, low, high, 0.97)
-        paired = None if ratio is None else Estimate(6, ratio[1], ratio[0], ratio[2], 0.97)
-        return Cell("fct_us.p99", ("0.5",), "a", value, None, paired)
-
-    first = cell(555, 462, 715, None)
-    assert _differ(first, cell(539, 457, 697, (0.949, 0.977, 0.996))), "intervals overlap, differences exclude zero"
-    assert not _differ(cell(539, 457, 697, (0.949, 0.977, 1.02)), first)
-    assert not _differ(cell(539, 457, 697, (0.9, 0.95, 0.96)), cell(560, 470, 720, (1.1, 1.2, 1.3))), "no common pair"
-    rows = [[first, cell(539, 457, 697, (0.949, 0.977, 0.996))], [first, cell(560, 470, 720, (0.9, 1.01, 1.1))]]
-    assert _surely(rows, min) == "; the seeds confirm 1 of them"
-    assert _surely(rows[:1], min) == ""
-    assert _surely([[cell(1, None, None, None), cell(2, None, None, (2, 2, 2))]], min) == "", "single seeds"
 
 
 def test_one_setting_is_bars_and_one_sentence(swept, tmp_path):

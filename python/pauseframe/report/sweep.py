@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pauseframe.files.atomic import write_text
 from pauseframe.report import figures
 from pauseframe.report.html import render
+from pauseframe.report.sweep_answer import decisive, sentence
 from pauseframe.sweep import tables
-from pauseframe.sweep.compare import LONG, SOURCE
+from pauseframe.sweep.compare import SOURCE
 from pauseframe.sweep.results import MANIFEST, load_sweep
 from pauseframe.sweep.spec import label
-from pauseframe.terminal.text import format_count, is_number
+from pauseframe.terminal.text import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +31,6 @@ FEW = 6
 LOG_FROM = 30
 """Ratio of the largest to the smallest value from which an axis is logarithmic."""
 
-DECISIVE = ("query_fct_us.p99", "fct_us.p99", "fct_us.mean", "slowdown.p99", "long_goodput_bps")
-"""The metrics that answer, best first; without any, the first of the comparison does."""
 PAGES = 24
 """Settings whose runs get a page; beyond, a report would take minutes and hundreds of megabytes."""
 
@@ -60,12 +58,20 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
         together=None if comparison.axes else tables.rows_by_metric(comparison),
         note=tables.note(comparison),
         caution=tables.caution(comparison),
+        pale=_pale(comparison),
         metrics=metrics,
         sweeps=sweeps,
         opened=len(links),
         settings=len(comparison.settings),
     )
     return write_text(out, html)
+
+
+def _pale(comparison: Comparison) -> str:
+    """What pale points and bars mean, if some left work unfinished."""
+    if not any(cell.unfinished for cell in comparison.cells):
+        return ""
+    return "Pale: times of a part, because other flows, queries or jobs are unfinished, or a percentile of few."
 
 
 def _metric(
@@ -186,7 +192,7 @@ def _trace(number: int, variant: str, x: list[Any], cells: list[Cell], metric: s
     trace = figures._line(number, variant, x, y, hover)
     return trace | {
         "mode": "lines+markers",
-        "marker": figures.greyed([cell.is_unsure for cell, _ in pairs]),
+        "marker": figures.greyed([cell.is_unsure or cell.unfinished > 0 for cell, _ in pairs]),
         "cliponaxis": False,  # draws the whole dot of a median of 0
         "error_y": figures.error_bars(estimates, scale),
     }
@@ -201,13 +207,13 @@ def heat_maps(comparison: Comparison, metric: str) -> list[tuple[str, Figure]]:
         return []
     y_name = max(others, key=lambda axis: len(comparison.axes[axis]))
     rest = [axis for axis in names if axis not in (x_name, y_name)]
-    panels: dict[tuple[str, ...], dict[tuple[str, str], float]] = {}
+    panels: dict[tuple[str, ...], dict[tuple[str, str], Cell]] = {}
     for cell in comparison.cells:
         if cell.metric == metric:
             at = dict(zip(names, cell.setting, strict=True))
             key = (cell.variant, *(at[axis] for axis in rest))
-            panels.setdefault(key, {})[at[x_name], at[y_name]] = cell.value.median
-    top = max((value for grid in panels.values() for value in grid.values()), default=0.0)
+            panels.setdefault(key, {})[at[x_name], at[y_name]] = cell
+    top = max((cell.value.median for grid in panels.values() for cell in grid.values()), default=0.0)
     return [
         (
             ", ".join([key[0], *(f"{axis} = {value}" for axis, value in zip(rest, key[1:], strict=True))]),
@@ -218,16 +224,17 @@ def heat_maps(comparison: Comparison, metric: str) -> list[tuple[str, Figure]]:
 
 
 def _heat_map(
-    comparison: Comparison, metric: str, axes: tuple[str, str], grid: dict[tuple[str, str], float], top: float
+    comparison: Comparison, metric: str, axes: tuple[str, str], grid: dict[tuple[str, str], Cell], top: float
 ) -> Figure:
     columns, rows = (comparison.axes[axis] for axis in axes)
     form = tables.format_value(metric)
+    cells = [[grid.get((x, y)) for x in columns] for y in rows]
     trace: Trace = {
         "type": "heatmap",
         "x": columns,
         "y": rows,
-        "z": [figures.short([grid.get((x, y)) for x in columns]) for y in rows],
-        "text": [[form(grid.get((x, y))) for x in columns] for y in rows],
+        "z": [figures.short([None if cell is None else cell.value.median for cell in row]) for row in cells],
+        "text": [[form(None) if cell is None else tables.median_text(cell) for cell in row] for row in cells],
         "texttemplate": "%{text}",
         "zmin": 0,
         "zmax": top or 1,
@@ -250,126 +257,6 @@ def _share_range(panels: list[Figure], relative: bool) -> None:
             panel["layout"]["yaxis"] |= {"type": "log", "span": [low, top]}
         elif top > 0:
             panel["layout"]["yaxis"]["range"] = [0, top * 1.05]
-
-
-def decisive(comparison: Comparison) -> str | None:
-    """The metric that answers; None if none is different from zero."""
-    known = comparison.metrics
-    return next((metric for metric in DECISIVE if metric in known), known[0] if known else None)
-
-
-def sentence(comparison: Comparison) -> str:
-    """Which variant has the lowest decisive metric how often, and where variants differ most."""
-    metric = decisive(comparison)
-    if metric is None:
-        return "No metric is different from zero."
-    rows = [cells for setting in comparison.settings if (cells := _row(comparison, metric, setting))]
-    title, form = tables.title(metric), tables.format_value(metric)
-    if len(comparison.variants) == 1:
-        values = [(one.value.median, one) for cells in rows for one in cells]
-        (low, least), (high, most) = min(values, key=_first), max(values, key=_first)
-        return f"{title}: {form(low)}{_where(comparison, least)} to {form(high)}{_where(comparison, most)}."
-    if len(rows) == 1:
-        if _equal(rows[0]):
-            return f"{title} is {form(_median(rows[0][0]))} with all variants."
-        return f"{title} is {_beside(comparison, rows[0])}."
-    best_of, extreme = (max, "highest") if metric.startswith(LONG) else (min, "lowest")
-    wins = Counter(_winners(comparison, cells, best_of(map(_median, cells))) for cells in rows if not _equal(cells))
-    same = sum(map(_equal, rows))
-    parts = [f"{variant} in {format_count(count)}" for variant, count in wins.most_common(3)]
-    lead = f"{title} is {extreme} with {', '.join(parts)} of {format_count(len(rows))} settings" if parts else title
-    lead += _surely(rows, best_of)
-    equal = f"; in {same} the variants are equal" if same else ""
-    return f"{lead}{equal}. {_largest(comparison, metric, rows)}"
-
-
-def _surely(rows: list[list[Cell]], best_of: Callable[..., Cell]) -> str:
-    """In how many settings the seeds tell the best variant from all others, if not in all; "" for single seeds."""
-    if any(cell.value.low is None for cells in rows for cell in cells):
-        return ""
-    bests = [(best_of(cells, key=_median), cells) for cells in rows if not _equal(cells)]
-    clear = sum(all(_differ(best, other) for other in cells if other is not best) for best, cells in bests)
-    return "" if clear == len(bests) else f"; the seeds confirm {format_count(clear)} of them"
-
-
-def _differ(one: Cell, other: Cell) -> bool:
-    """True if the differences seed by seed exclude zero; between two others than the first, if no intervals overlap."""
-    for first, later in ((one, other), (other, one)):
-        paired = later.ratio if first.ratio is None else None
-        if paired is not None and paired.low is not None and paired.high is not None:
-            return not paired.low <= 1 <= paired.high
-    low, high = sorted((one, other), key=_median)
-    return _apart(low, high)
-
-
-def _beside(comparison: Comparison, cells: list[Cell]) -> str:
-    """The lowest and highest median, their variants, and whether seeds tell them apart."""
-    form = tables.format_value(cells[0].metric)
-    best, worst = min(cells, key=_median), max(cells, key=_median)
-    if best.value.low is None or worst.value.low is None:
-        sure = "" if best.seedless and worst.seedless else ", with one seed, which shows no interval"
-    else:
-        sure = "" if _differ(best, worst) else ", and the seeds do not tell them apart"
-    low, high = (f"{form(_median(one))} with {_named(comparison, one)}" for one in (best, worst))
-    pairs = [
-        one.ratio for one, other in ((worst, best), (best, worst)) if other.ratio is None and one.ratio is not None
-    ]
-    by_seed = "".join(f" ({tables.format_ratio(ratio)} seed by seed)" for ratio in pairs if ratio.low is not None)
-    return f"{low}, {high}{by_seed}{sure}"
-
-
-def _named(comparison: Comparison, cell: Cell) -> str:
-    """The variant of a cell; a bare number has the name of its axis."""
-    return f"{comparison.by} = {cell.variant}" if is_number(cell.variant) else cell.variant
-
-
-def _row(comparison: Comparison, metric: str, setting: Setting) -> list[Cell]:
-    cells = [comparison.cell(metric, setting, variant) for variant in comparison.variants]
-    return [cell for cell in cells if cell is not None]
-
-
-def _winners(comparison: Comparison, cells: list[Cell], best: float) -> str:
-    """The variants that have the best median."""
-    *others, last = [_named(comparison, cell) for cell in cells if _median(cell) == best]
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _median(cell: Cell) -> float:
-    return cell.value.median
-
-
-def _first(pair: tuple[float, Cell]) -> float:
-    return pair[0]
-
-
-def _equal(cells: list[Cell]) -> bool:
-    return min(map(_median, cells)) == max(map(_median, cells))
-
-
-def _where(comparison: Comparison, cell: Cell) -> str:
-    at = ", ".join(f"{axis} = {value}" for axis, value in zip(comparison.axes, cell.setting, strict=True))
-    return f" at {at}" if at else ""
-
-
-def _largest(comparison: Comparison, metric: str, rows: list[list[Cell]]) -> str:
-    """The setting in which the variants differ most, by ratio: seed by seed to the first one, where that is known."""
-
-    def factor(cells: list[Cell]) -> float:
-        paired = [1.0, *(cell.ratio.median for cell in cells if cell.ratio is not None)]
-        values = paired if len(paired) == len(cells) else [_median(cell) for cell in cells]
-        low, high = min(values), max(values)
-        return high / low if low > 0 else (float("inf") if high else 1.0)
-
-    cells = max(rows, key=factor)
-    if all(map(_equal, rows)):
-        return f"All variants have {tables.format_value(metric)(_median(cells[0]))}."
-    return f"They differ most{_where(comparison, cells[0])}: {_beside(comparison, cells)}."
-
-
-def _apart(best: Cell, worst: Cell) -> bool:
-    """True unless the intervals of two cells overlap, or one has none."""
-    high, low = best.value.high, worst.value.low
-    return high is not None and low is not None and high < low
 
 
 def write_pages(comparison: Comparison, out: Path) -> dict[Setting, str]:

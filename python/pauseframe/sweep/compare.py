@@ -16,6 +16,7 @@ from pauseframe.results.causes import Conditions, brief_causes, lossless_caution
 from pauseframe.results.folder import FINISHED, ResultsFolder, open_results
 from pauseframe.results.ideals import Ideals, added, ideal_caution, ideals_of
 from pauseframe.results.percentiles import is_unsure, share_of
+from pauseframe.results.ranking import Outcome
 from pauseframe.results.trims import may_trim, trims_of
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
@@ -120,7 +121,7 @@ class Observation:
     def conditions_for(self, metric: str) -> Conditions:
         """The conditions, with the number of what the metric measures: flows, flows of one size, queries or jobs."""
         group, every = metric.partition(".")[0], self.conditions.unfinished
-        left = self.left.get(metric, self.left.get(group, 0 if group in JOB_TIMES or metric in SIZES else every))
+        left = self.left.get(metric, self.left.get(group, 0 if metric in SIZES else every))
         done = self.samples.get(metric, self.samples.get(group, 0))
         return self.conditions.counting(WHAT.get(group, "flow"), done + left, left)
 
@@ -146,10 +147,29 @@ class Cell:
     """Number of flows or queries without a completion time, over all seeds; 0 if the metric is not a time."""
     causes: list[str] = field(default_factory=list)
     """Causes of the difference other than the variant."""
-    seeds: tuple[int, ...] = ()
-    """Seeds behind `value`."""
+    by_seed: dict[int, float] = field(default_factory=dict)
+    """The values of the seeds behind `value`."""
     first_seeds: tuple[int, ...] = ()
     """Seeds of the first variant under the same setting; `difference` is over those that are also in `seeds`."""
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds behind `value`."""
+        return tuple(self.by_seed)
+
+    def beside(self, base: Cell, level: float) -> tuple[Estimate | None, Estimate | None]:
+        """Difference from and ratio to the cell `base`, over the common seeds.
+
+        Both are None without a common seed; the ratio is None if a value of `base` is zero.
+        """
+        pairs = [(one, base.by_seed[seed]) for seed, one in self.by_seed.items() if seed in base.by_seed]
+        if not pairs:
+            return None, None
+        varies = not (self.seedless and base.seedless)
+        difference = estimate([one - other for one, other in pairs], level, varies=varies)
+        if any(other == 0 for _, other in pairs):
+            return difference, None
+        return difference, estimate([one / other for one, other in pairs], level, varies=varies)
 
     @property
     def is_unsure(self) -> bool:
@@ -184,6 +204,8 @@ class Comparison:
     """Settings of the network, of hosts and of clocks that differ besides the axes, with the value of each variant."""
     ideals: dict[str, Ideals]
     """The ideal times of all runs of each variant."""
+    outcomes: dict[tuple[str, tuple[str, ...], str], Outcome]
+    """By metric, setting and variant the median, and what all its runs finished of the flows, queries or jobs timed."""
 
     def cell(self, metric: str, setting: tuple[str, ...], variant: str) -> Cell | None:
         """The cell of this metric, setting and variant, or None if it has no runs."""
@@ -265,7 +287,28 @@ def compare(
         [_conditions(table, variant) for variant in variants],
         _effective(table, variants, axes),
         {variant: added(one.ideals for one in _runs_of(table, variant)) for variant in variants},
+        _outcomes(names, table, cells),
     )
+
+
+def _outcomes(
+    names: Sequence[str], table: Table, cells: Sequence[Cell]
+) -> dict[tuple[str, tuple[str, ...], str], Outcome]:
+    """The outcome of each metric, setting and variant with runs, also where no run has a value."""
+    medians = {(cell.metric, cell.setting, cell.variant): cell.value.median for cell in cells}
+    result = {}
+    for name in names:
+        for (variant, setting), runs in table.items():
+            key = name, setting, variant
+            timed = Conditions.together(variant, [one.conditions_for(name) for one in runs.values()])
+            left = timed.unfinished if is_time(name) else 0
+            result[key] = Outcome(medians.get(key), timed.flows - timed.unfinished, left, timed.what)
+    return result
+
+
+def is_time(metric: str) -> bool:
+    """True if a metric is a time of flows, queries or jobs that finished."""
+    return metric.startswith(("fct_us", "slowdown", "query_fct_us", "job_"))
 
 
 def _effective(table: Table, variants: list[str], axes: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -345,7 +388,10 @@ def _observation(
     by_size, left, finished = ({}, {}, summary["flows_finished"]) if flows is None else _by_size(flows)
     samples = {"fct_us": finished, "slowdown": finished, "query_fct_us": summary["queries_finished"]}
     values = _values(summary) | {"trims": trims} | {name: p99 for name, (p99, _) in by_size.items()}
-    values |= {} if jobs is None else _of_jobs(jobs)
+    of_jobs, done_jobs = ({}, 0) if jobs is None else _of_jobs(jobs)
+    values |= of_jobs
+    samples |= dict.fromkeys(JOB_TIMES, done_jobs)
+    left |= dict.fromkeys(JOB_TIMES, int(of_jobs.get("jobs_unfinished", 0)))
     if flows is not None and summary.get("flows_long", 1):
         values |= _of_long_flows(flows, summary["sim_time_s"] * 1e6)
     return Observation(
@@ -371,8 +417,11 @@ def _values(summary: Summary) -> dict[str, float]:
     return numbers | {"unfinished": unfinished_flows(summary)}
 
 
-def _of_jobs(jobs: pl.LazyFrame) -> dict[str, float]:
-    """Mean times of the jobs; of unfinished ones only the number, because a mean without them would be too short."""
+def _of_jobs(jobs: pl.LazyFrame) -> tuple[dict[str, float], int]:
+    """Mean times of the jobs, and how many finished.
+
+    Of unfinished ones only the number, because a mean without them would be too short.
+    """
     table = jobs.collect()
     left = table["time_us"].null_count()
     values: dict[str, float] = {"jobs_unfinished": left}
@@ -381,7 +430,7 @@ def _of_jobs(jobs: pl.LazyFrame) -> dict[str, float]:
             means = [table[column].mean() for column in columns if column in table.columns]
             known = [mean for mean in means if isinstance(mean, float)]
             values |= {name: sum(known)} if known else {}
-    return values
+    return values, len(table) - left
 
 
 def _of_long_flows(flows: pl.LazyFrame, end_us: float) -> dict[str, float]:
@@ -481,30 +530,28 @@ def _cell(
         return None
     others = {} if variant == baseline else table.get((baseline, setting), {})
     base = _by_seed(metric, others)
-    pairs = [(mine[seed], base[seed]) for seed in mine if seed in base]
     seedless = _is_seedless(runs)
     value = estimate(list(mine.values()), level, varies=not seedless)
-    is_time = metric.startswith(("fct_us", "slowdown", "query_fct_us", "job_"))
     conditions = Conditions.together(variant, [one.conditions_for(metric) for one in runs.values()])
     counts = [count for one in runs.values() if (count := one.samples_of(metric)) is not None]
     samples = min(counts, default=None)
-    left = conditions.unfinished if is_time else 0
-    seeds = tuple(mine), tuple(base)
-    if not pairs:
-        return Cell(metric, setting, variant, value, None, None, seedless, samples, left, [], *seeds)
-    varies = not (seedless and _is_seedless(others))
-    difference = estimate([one - other for one, other in pairs], level, varies=varies)
-    zero = any(other == 0 for _, other in pairs)
-    ratio = None if zero else estimate([one / other for one, other in pairs], level, varies=varies)
+    left = conditions.unfinished if is_time(metric) else 0
+    cell = Cell(metric, setting, variant, value, None, None, seedless, samples, left, [], mine, tuple(base))
+    if not base:
+        return cell
+    of_first = replace(cell, variant=baseline, seedless=_is_seedless(others), by_seed=base)
+    difference, ratio = cell.beside(of_first, level)
+    if difference is None:
+        return cell
     first = Conditions.together(baseline, [one.conditions_for(metric) for one in others.values()])
-    causes = brief_causes(first, conditions) if is_time else []
+    causes = brief_causes(first, conditions) if is_time(metric) else []
     if metric.startswith("slowdown"):
         sides = {
             name: added(side[seed].ideals for seed in mine if seed in base)
             for name, side in ((baseline, others), (variant, runs))
         }
         causes += ["ideal times differ"] if ideal_caution(sides) else []
-    return Cell(metric, setting, variant, value, difference, ratio, seedless, samples, left, causes, *seeds)
+    return replace(cell, difference=difference, ratio=ratio, causes=causes)
 
 
 def _is_seedless(runs: dict[int, Observation]) -> bool:

@@ -153,6 +153,12 @@ def rows(comparison: Comparison, metric: str) -> list[list[str]]:
     return result
 
 
+def median_text(cell: Cell) -> str:
+    """A median without its interval, and the number of unfinished flows."""
+    text = format_value(cell.metric)(cell.value.median)
+    return f"{text} ({format_count(cell.unfinished)} unfinished)" if cell.unfinished else text
+
+
 def _value(cell: Cell, form: Callable[[float | None], str]) -> str:
     """A median, marked if it is a percentile with too few samples, and the number of unfinished flows."""
     text = marked(format_estimate(cell.value, form), cell.samples, share_of(cell.metric) or 0.5)
