@@ -2,18 +2,20 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.demo import FABRICS, SEEDS, VARIANTS, as_claim, experiments, run_demo
-from pauseframe.demo.answer import Pooled, _sentence
+from pauseframe.demo.answer import Pooled, _bars, _cells, _sentence
 from pauseframe.reproduce.judge import judge
 from pauseframe.reproduce.parts import variants_named
 from pauseframe.reproduce.points import Point
 from pauseframe.reproduce.run import plan
 from pauseframe.reproduce.spec import find_experiments
 from pauseframe.results.causes import Conditions
+from pauseframe.terminal.text import MISSING
 from test_cli import cli
 from test_view_browser import CHROMIUM, FLAGS
 
@@ -108,6 +110,18 @@ def test_the_sentence_says_what_came_out():
     assert "incasts 2 times slower than TCP at p95" in bad
     assert "drops 7 packets" in bad
     assert bad.endswith("24 times faster than TCP-Bolt, and background flows 2 times faster.")
+
+
+def test_the_sentence_ranks_no_transport_with_unfinished_incasts():
+    tcp, dctcp, bolt = pooled("TCP", 6000, 9.0), pooled("DCTCP", 800, 8.0), pooled("TCP-Bolt", 750, 5.0)
+    cut = replace(bolt, unfinished=100)
+    sentence = _sentence({"tcp": tcp, "dctcp": dctcp, "tcp_bolt": cut}, "p99")
+    assert "TCP-Bolt finished 2,000 of 2,100 incasts." in sentence
+    assert "faster" not in sentence
+    assert [(bar.share, bar.text) for bar in _bars([tcp, cut], "p99")][1] == (0.0, "finished 2,000 of 2,100 incasts")
+    assert _cells(cut, tcp, "p99")[3][0] == MISSING
+    left = replace(bolt, background_unfinished=3)
+    assert "TCP-Bolt left 3 unfinished" in _sentence({"tcp": tcp, "dctcp": dctcp, "tcp_bolt": left}, "p99")
 
 
 @pytest.fixture(scope="module")

@@ -66,6 +66,20 @@ def test_a_run_that_finished_a_part_does_not_win_by_the_times_of_that_part(done)
     assert "1 of 4 flows unfinished" in cells[2][1]
 
 
+def test_tables_have_no_ratio_of_times_of_a_part(done):
+    slower = replace(done, label="slower", summary={**done.summary, "fct_us": {**done.summary["fct_us"], "p99": 1e6}})
+
+    def ratios(other):
+        (_, of_first), (_, of_other) = [(label, cells) for label, _, cells in summary.tables([done, other])[0].rows]
+        assert not any(small for _, small in of_first)
+        return [small for _, small in of_other if small]
+
+    assert ratios(slower)
+    assert ratios(cut(slower, "part", 1)) == ["× 0.75"], "of the number of finished flows"
+    page = render_report([Group("", [done, cut(done, "part", 1, faster=3.0)])])
+    assert "× 0.33" not in page
+
+
 def test_of_three_runs_only_complete_ones_are_compared(done):
     slower = replace(done, label="slower", flows=done.flows.with_columns(pl.col("fct_us") * 2))
     sentence = answered(done, cut(done, "part", 1, faster=3.0), slower).sentence

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pauseframe.report import Answer, Bar
-from pauseframe.report.data import conditions_of
+from pauseframe.report.data import conditions_of, is_unfinished
 from pauseframe.results.causes import Conditions, other_causes
 from pauseframe.results.percentiles import SHARES, TITLES, explanation, highest_sure, marked
+from pauseframe.results.ranking import Outcome
 from pauseframe.terminal.text import MISSING, format_count, format_number, format_times, format_us, plural
 
 if TYPE_CHECKING:
@@ -44,6 +45,12 @@ class Pooled:
     timeouts: int
     pauses: int
     conditions: Conditions
+    background_unfinished: int = 0
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the incasts."""
+        return Outcome(self.time("p99"), len(self.incasts), self.unfinished, "incast")
 
     def time(self, percentile: str) -> float | None:
         """A percentile of the incasts' completion times, in microseconds."""
@@ -73,21 +80,24 @@ def answer(runs: Mapping[str, Sequence[RunData]]) -> Answer:
 
 def _pooled(name: str, runs: Sequence[RunData]) -> Pooled:
     incasts = pl.concat([run.queries.select("fct_us").collect() for run in runs])["fct_us"]
-    background = pl.concat(
+    flows = pl.concat(
         [
-            run.flows.filter(pl.col("workload").cast(pl.String) == "background").select("slowdown").collect()
+            run.flows.filter(pl.col("workload").cast(pl.String) == "background")
+            .select("slowdown", is_unfinished().alias("unfinished"))
+            .collect()
             for run in runs
         ]
-    )["slowdown"]
+    )
     return Pooled(
         name,
         incasts.drop_nulls(),
         incasts.null_count(),
-        background.drop_nulls(),
+        flows["slowdown"].drop_nulls(),
         sum(run.summary["drops"] for run in runs),
         sum(run.summary["timeouts"] for run in runs),
         sum(run.summary["pfc_pauses"] for run in runs),
         Conditions.together(name, [conditions_of(run) for run in runs]),
+        int(flows["unfinished"].sum()),
     )
 
 
@@ -96,11 +106,14 @@ def _quantile(values: pl.Series, percentile: str) -> float | None:
 
 
 def _sentence(pooled: Mapping[str, Pooled], percentile: str) -> str:
-    """The sentence that compares TCP-Bolt with TCP, and with DCTCP, its strongest rival, whatever the outcome."""
+    """The sentence that compares TCP-Bolt with TCP, and with DCTCP, its strongest rival, whatever the outcome.
+
+    Times are compared only if all incasts of these three finished.
+    """
     tcp, dctcp, bolt = pooled["tcp"], pooled["dctcp"], pooled["tcp_bolt"]
     times = [one.time(percentile) for one in (tcp, dctcp, bolt)]
-    if None in times:
-        return "No incast finished."
+    if any(one.unfinished for one in (tcp, dctcp, bolt)) or None in times:
+        return f"{', '.join(f'{one.name} {one.outcome.finished}' for one in (tcp, dctcp, bolt))}."
     of_tcp, of_dctcp, of_bolt = (time or 0.0 for time in times)
     lost = (
         "drops no packet"
@@ -113,6 +126,10 @@ def _sentence(pooled: Mapping[str, Pooled], percentile: str) -> str:
         f"({_whole(format_us(of_bolt))} against {_whole(format_us(of_tcp))}) and {lost}, where TCP drops "
         f"{_whole(format_count(tcp.drops))}"
     )
+    left = [one for one in (dctcp, bolt) if one.background_unfinished]
+    if left:
+        counts = ", ".join(f"{one.name} left {format_count(one.background_unfinished)}" for one in left)
+        return f"{text}; of the background flows {counts} unfinished."
     if None in background:
         return f"{text}."
     flows = _times(background[1] or 0.0, background[0] or 0.0)
@@ -141,10 +158,17 @@ def _times(base: float, other: float) -> str:
 
 
 def _bars(pooled: Sequence[Pooled], percentile: str) -> list[Bar]:
-    longest = max((one.time(percentile) or 0.0 for one in pooled), default=0.0)
+    """Bars of the transports whose incasts all finished."""
+    lengths = [0.0 if one.unfinished else one.time(percentile) or 0.0 for one in pooled]
+    longest = max(lengths, default=0.0)
     return [
-        Bar(one.name, (one.time(percentile) or 0.0) / longest if longest else 0.0, one.time_text(percentile), number)
-        for number, one in enumerate(pooled)
+        Bar(
+            one.name,
+            length / longest if longest else 0.0,
+            one.outcome.finished if one.unfinished else one.time_text(percentile),
+            number,
+        )
+        for number, (one, length) in enumerate(zip(pooled, lengths, strict=True))
     ]
 
 
@@ -152,7 +176,9 @@ def _cells(one: Pooled, tcp: Pooled, percentile: str) -> list[tuple[str, str]]:
     mine, base = one.time(percentile), tcp.time(percentile)
     ratio, causes = "", ""
     if one is not tcp and mine and base:
-        ratio, causes = _times(base, mine), ", ".join(other_causes(tcp.conditions, one.conditions))
+        compared = not (one.unfinished or tcp.unfinished)
+        ratio = _times(base, mine) if compared else MISSING
+        causes = ", ".join(other_causes(tcp.conditions, one.conditions))
     background = _quantile(one.background, "p99")
     slowdown = marked(f"× {format_number(background)}", len(one.background), SHARES["p99"])
     left = f"{one.unfinished} unfinished" if one.unfinished else ""

@@ -302,7 +302,7 @@ def _percentile_rows(
 ) -> list[PercentileRow]:
     """For each run: number, label, count, and (time, ratio to the first run) of each percentile.
 
-    `left` is the number of unfinished flows, by run.
+    `left` is the number of unfinished flows, by run. Times of a part have no ratio: it excludes what took longest.
     """
     rows = []
     for (number, label, table), missing in zip(tables, left, strict=True):
@@ -311,7 +311,7 @@ def _percentile_rows(
         for key in PERCENTILE_TITLES:
             column = [None if other is None else other[key] for _, _, other in tables]
             text = marked(format_us(column[number]), count, SHARES[key])
-            cells.append((text, summary.ratio(column, number)))
+            cells.append((text, "" if missing or left[0] else summary.ratio(column, number)))
         shown = format_count(count) if count else MISSING
         rows.append((number, label, f"{shown} of {format_count(count + missing)}" if missing else shown, cells))
     return rows

@@ -98,12 +98,22 @@ def _table(runs: Sequence[RunData], columns: Sequence[Column]) -> SummaryTable:
     rows = []
     for index, run in enumerate(runs):
         cells = [
-            (_marked(form(column[index]), run, head, name), ratio(column, index))
+            (
+                _marked(form(column[index]), run, head, name),
+                "" if head in SAMPLES and (_left(run, head) or _left(runs[0], head)) else ratio(column, index),
+            )
             for column, (head, name, _, form) in zip(values, columns, strict=True)
         ]
         causes = other_causes(conditions[0], conditions[index]) if index and has_times else []
         rows.append((run.label, causes, cells))
     return SummaryTable(list(heads.items()), [name for _, name, _, _ in columns], rows, list(range(len(runs))))
+
+
+def _left(run: RunData, head: str) -> int:
+    """What is unfinished of the flows or queries below a heading: times of the others are not compared."""
+    if head == "queries":
+        return run.summary["queries_total"] - run.summary["queries_finished"]
+    return unfinished_flows(run.summary)
 
 
 def _marked(text: str, run: RunData, head: str, name: str) -> str:
