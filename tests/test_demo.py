@@ -118,7 +118,7 @@ def test_the_sentence_ranks_no_transport_with_unfinished_incasts():
     sentence = _sentence({"tcp": tcp, "dctcp": dctcp, "tcp_bolt": cut}, "p99")
     assert "TCP-Bolt finished 2,000 of 2,100 incasts." in sentence
     assert "faster" not in sentence
-    assert [(bar.share, bar.text) for bar in _bars([tcp, cut], "p99")][1] == (0.0, "finished 2,000 of 2,100 incasts")
+    assert [(bar.share, bar.text) for bar in _bars([tcp, cut], "p99")][1] == (0.0, "2,000 of 2,100 finished")
     assert _cells(cut, tcp, "p99")[3][0] == MISSING
     left = replace(bolt, background_unfinished=3)
     assert "TCP-Bolt left 3 unfinished" in _sentence({"tcp": tcp, "dctcp": dctcp, "tcp_bolt": left}, "p99")

@@ -52,7 +52,7 @@ def test_the_only_run_that_finished_is_named_and_so_is_the_other(done):
     assert answer.sentence.startswith("Only done finished all its flows; the slowest took ")
     assert "stuck finished none of 4 flows." in answer.sentence
     assert "differ by less" not in answer.sentence
-    assert (answer.bars[0].share, answer.bars[0].text) == (0.0, "finished none of 4 flows")
+    assert (answer.bars[0].share, answer.bars[0].text) == (0.0, "0 of 4 finished")
     assert answer.bars[1].share == 1.0
 
 
@@ -153,7 +153,7 @@ def test_cc_check_counts_no_scenario_in_which_a_control_left_flows(done):
         "Two: it left 1 of 4 flows unfinished, cubic none.",
     ]
     answer = answers.of_scenarios("mine keeps the contract.", groups)
-    assert [bar.text for bar in answer.bars][2] == "finished 3 of 4 flows"
+    assert [bar.text for bar in answer.bars][2] == "3 of 4 finished"
 
 
 def test_the_terminal_of_cc_check_counts_unfinished_flows():

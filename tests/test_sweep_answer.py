@@ -101,15 +101,10 @@ def test_a_variant_that_finished_a_part_does_not_win(swept, comparison):
     assert "20 us finished none of 16 flows of all seeds, in 2 of 2 settings." in text
     assert re.search(r"215 us finished [1-7] of 8 flows of all seeds, in 1 of 2 settings.", text)
     page = build_sweep_report(comparison, swept / "report.html").read_text(encoding="utf-8")
-    assert "Pale: times of a part" in page
-    pale = [
-        opacity
-        for _, panel in multiples(comparison, "fct_us.p99", relative=False)
-        for trace in panel["data"]
-        for opacity, name in zip(trace["marker"]["opacity"], [trace["name"]] * 2, strict=False)
-        if name == "215 us"
-    ]
-    assert min(pale) < 1
+    assert "Hollow points are times of a part" in page
+    (panel,) = [panel for _, panel in multiples(comparison, "fct_us.p99", relative=False)]
+    symbols = {trace["name"]: trace["marker"].get("symbol") for trace in panel["data"]}
+    assert symbols == {"215 us": ["", "circle-open"], "50 ms": None}
 
 
 def test_one_setting_names_the_only_variant_that_finished(tmp_path):
@@ -118,10 +113,17 @@ def test_one_setting_names_the_only_variant_that_finished(tmp_path):
     assert " with 50 ms and 60 ms. 20 us finished none of 8 flows of all seeds." in text
     assert "all variants" not in text
     pf.sweep(SCENARIO, axes={"stop": ["20 us", "50 ms"]}, seeds=2, out=tmp_path / "t", progress=False)
-    text = sentence(compare([tmp_path / "t"]))
+    found = compare([tmp_path / "t"])
+    text = sentence(found)
     assert (
         " with 50 ms, the only variant that finished everything. 20 us finished none of 8 flows of all seeds." in text
     )
+    ((_, panel),) = multiples(found, "fct_us.p99", relative=False)
+    assert panel["layout"]["xaxis"]["categoryarray"] == ["20 us (8 of 8 flows unfinished)", "50 ms"]
+    assert [trace["name"] for trace in panel["data"]] == ["50 ms"]
+    cut = replace(found, cells=[replace(one, unfinished=1) for one in found.cells])
+    ((_, panel),) = multiples(cut, "fct_us.p99", relative=False)
+    assert panel["data"] == [], "a bar would rank the times of a part"
 
 
 def test_no_variant_is_ranked_if_all_left_flows(swept):

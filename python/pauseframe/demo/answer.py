@@ -165,7 +165,7 @@ def _bars(pooled: Sequence[Pooled], percentile: str) -> list[Bar]:
         Bar(
             one.name,
             length / longest if longest else 0.0,
-            one.outcome.finished if one.unfinished else one.time_text(percentile),
+            one.outcome.share_finished if one.unfinished else one.time_text(percentile),
             number,
         )
         for number, (one, length) in enumerate(zip(pooled, lengths, strict=True))

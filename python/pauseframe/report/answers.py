@@ -102,7 +102,7 @@ def _bars(runs: Sequence[RunData], measure: Measure) -> tuple[str, list[Bar]]:
     if any(outcome.done for outcome in outcomes):
         lengths = [outcome.value if outcome.is_ranked else None for outcome in outcomes]
         texts = [
-            outcome.finished if outcome.left else format_us(value)
+            outcome.share_finished if outcome.left else format_us(value)
             for outcome, value in zip(outcomes, lengths, strict=True)
         ]
         title = measure.name

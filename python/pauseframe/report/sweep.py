@@ -58,7 +58,7 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
         together=None if comparison.axes else tables.rows_by_metric(comparison),
         note=tables.note(comparison),
         caution=tables.caution(comparison),
-        pale=_pale(comparison),
+        parts=_parts(comparison),
         metrics=metrics,
         sweeps=sweeps,
         opened=len(links),
@@ -67,11 +67,11 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
     return write_text(out, html)
 
 
-def _pale(comparison: Comparison) -> str:
-    """What pale points and bars mean, if some left work unfinished."""
-    if not any(cell.unfinished for cell in comparison.cells):
+def _parts(comparison: Comparison) -> str:
+    """How figures show variants that left work unfinished, if one did."""
+    if not any(outcome.left for outcome in comparison.outcomes.values()):
         return ""
-    return "Pale: times of a part, because other flows, queries or jobs are unfinished, or a percentile of few."
+    return "Hollow points are times of a part, beside unfinished flows, queries or jobs; such a variant has no bar."
 
 
 def _metric(
@@ -158,14 +158,23 @@ def _panel(
 def _bars(
     comparison: Comparison, metric: str, cells: list[Cell], relative: bool, links: dict[tuple[str, ...], str]
 ) -> Figure:
-    """A bar for each variant, where the x axis would have one value: one dot a run is no figure."""
+    """A bar for each variant, where the x axis would have one value: one dot a run is no figure.
+
+    A variant that left work unfinished has no bar, which would rank it by the times of a part.
+    """
     _, suffix = _unit(metric, relative)
     traces: list[Trace] = []
+    outcomes = {name: comparison.outcomes.get((metric, cells[0].setting, name)) for name in comparison.variants}
+    titles = {
+        name: f"{name} ({one.unfinished} unfinished)" if one and one.left else name for name, one in outcomes.items()
+    }
     for cell in cells:
+        if cell.unfinished:
+            continue
         trace = _trace(comparison.variants.index(cell.variant), cell.variant, [cell.variant], [cell], metric, relative)
         trace |= {"type": "bar", "customdata": [cell.variant], "links": [links.get(cell.setting, "")]}
         traces.append(trace)
-    x_axis: figures.Axis = {"title": comparison.by, "type": "category", "categoryarray": comparison.variants}
+    x_axis: figures.Axis = {"title": comparison.by, "type": "category", "categoryarray": list(titles.values())}
     return figures.plot(traces, x_axis, _y_axis(metric, suffix), {"barmode": "stack", "showlegend": False})
 
 
@@ -192,10 +201,16 @@ def _trace(number: int, variant: str, x: list[Any], cells: list[Cell], metric: s
     trace = figures._line(number, variant, x, y, hover)
     return trace | {
         "mode": "lines+markers",
-        "marker": figures.greyed([cell.is_unsure or cell.unfinished > 0 for cell, _ in pairs]),
+        "marker": figures.greyed([cell.is_unsure for cell, _ in pairs]) | _hollow([cell for cell, _ in pairs]),
         "cliponaxis": False,  # draws the whole dot of a median of 0
         "error_y": figures.error_bars(estimates, scale),
     }
+
+
+def _hollow(cells: list[Cell]) -> dict[str, Any]:
+    """Hollow points for times of a part."""
+    symbols = ["circle-open" if cell.unfinished else "" for cell in cells]
+    return {"symbol": symbols} if any(symbols) else {}
 
 
 def heat_maps(comparison: Comparison, metric: str) -> list[tuple[str, Figure]]:

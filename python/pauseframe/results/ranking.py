@@ -54,6 +54,11 @@ class Outcome:
         return f"finished {part} {things}"
 
     @property
+    def share_finished(self) -> str:
+        """How many finished, in place of a bar: "3 of 8 finished"."""
+        return f"{format_count(self.done)} of {format_count(self.every)} finished"
+
+    @property
     def unfinished(self) -> str:
         """How many are unfinished, for a sentence: "5 of 8 flows"; "none" if everything finished."""
         if not self.left:
