@@ -114,6 +114,7 @@ def test_one_setting_names_the_only_variant_that_finished(tmp_path):
     assert "all variants" not in text
     pf.sweep(SCENARIO, axes={"stop": ["20 us", "50 ms"]}, seeds=2, out=tmp_path / "t", progress=False)
     found = compare([tmp_path / "t"])
+    assert tables.rows(found, "fct_us.p99")[0][0] == "– (8 unfinished)"
     text = sentence(found)
     assert (
         " with 50 ms, the only variant that finished everything. 20 us finished none of 8 flows of all seeds." in text

@@ -146,11 +146,17 @@ def rows(comparison: Comparison, metric: str) -> list[list[str]]:
         row = list(setting)
         for number, variant in enumerate(comparison.variants):
             cell = comparison.cell(metric, setting, variant)
-            row.append(MISSING if cell is None else _value(cell, form))
+            row.append(_without_value(comparison, metric, setting, variant) if cell is None else _value(cell, form))
             if number:
                 row.append(MISSING if cell is None else _difference(cell))
         result.append(row)
     return result
+
+
+def _without_value(comparison: Comparison, metric: str, setting: tuple[str, ...], variant: str) -> str:
+    """The place of a value that no run has, with the number of unfinished flows, queries or jobs."""
+    outcome = comparison.outcomes.get((metric, setting, variant))
+    return f"{MISSING} ({format_count(outcome.left)} unfinished)" if outcome is not None and outcome.left else MISSING
 
 
 def median_text(cell: Cell) -> str:
