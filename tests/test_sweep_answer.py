@@ -129,7 +129,8 @@ def test_one_setting_names_the_only_variant_that_finished(tmp_path):
 
 def test_no_variant_is_ranked_if_all_left_flows(swept):
     one = compare([swept], by="workload.size")
-    cut = replace(one, cells=[replace(cell, unfinished=3) for cell in one.cells])
+    outcomes = {key: replace(outcome, left=3) for key, outcome in one.outcomes.items()}
+    cut = replace(one, outcomes=outcomes)
     assert sentence(cut).startswith("FCT, p99 ranks no variant: none finished everything under any setting.")
 
 
@@ -152,3 +153,11 @@ workload = { kind = "application", pattern = "all_reduce", ranks = 4, size = "1 
 def test_heat_maps_count_what_is_unfinished(comparison):
     shown = next(one for one in comparison.cells if one.unfinished and one.metric == "fct_us.p99")
     assert tables.median_text(shown).endswith(f"({shown.unfinished} unfinished)")
+
+
+def test_a_few_of_thousands_leave_the_ranks(swept):
+    one = compare([swept], by="workload.size")
+    outcomes = {key: replace(outcome, value=1.0, done=5_000, left=3) for key, outcome in one.outcomes.items()}
+    text = sentence(replace(one, outcomes=outcomes))
+    assert "ranks no variant" not in text
+    assert "64 KB left 9 of 15,009 flows unfinished." in text

@@ -123,6 +123,8 @@ def of_several(runs: Sequence[RunData], measure: Measure) -> str:
         rest = [number for number in range(len(runs)) if number not in ranked]
         parts += [f"{_listed([f'{runs[one].label} {outcomes[one].finished}' for one in rest])}."] if rest else []
     for run, outcome in zip(runs, outcomes, strict=True):
+        if outcome.is_ranked and outcome.left:
+            parts.append(f"{run.label} left {outcome.unfinished} unfinished.")
         if not outcome.left and (other := other_work(run, outcome.what)):
             parts.append(f"{run.label} left {other} unfinished.")
     stuck = [run.label for run in runs if run.summary["deadlocks"]]
@@ -149,7 +151,8 @@ def _only(runs: Sequence[RunData], measure: Measure, outcomes: Sequence[Outcome]
     took = _took(outcomes[one], measure)
     if not any(outcome.left for outcome in outcomes):
         return f"Only {runs[one].label} has times of {plural(measure.what)}; {took}"
-    its = f"its {measure.what}" if outcomes[one].every == 1 else f"all its {plural(measure.what)}"
+    nearly = "nearly " if outcomes[one].left else ""
+    its = f"its {measure.what}" if outcomes[one].every == 1 else f"{nearly}all its {plural(measure.what)}"
     return f"Only {runs[one].label} finished {its}; {took}"
 
 

@@ -51,9 +51,10 @@ def sentence(comparison: Comparison) -> str:
 
 
 def _row(comparison: Comparison, metric: str, setting: Setting) -> list[Cell]:
-    """The cells of variants that finished everything under a setting."""
-    cells = [comparison.cell(metric, setting, variant) for variant in comparison.variants]
-    return [cell for cell in cells if cell is not None and not cell.unfinished]
+    """The cells of variants that finished everything under a setting, or nearly so."""
+    keys = [(metric, setting, variant) for variant in comparison.variants]
+    ranked = [key for key in keys if (outcome := comparison.outcomes.get(key)) is None or outcome.is_ranked]
+    return [cell for key in ranked if (cell := comparison.cell(*key)) is not None]
 
 
 def _in_any(settings: Sequence[Setting]) -> str:
@@ -67,6 +68,10 @@ def _without_rank(comparison: Comparison, metric: str, settings: Sequence[Settin
     for variant in comparison.variants:
         found = [comparison.outcomes.get((metric, setting, variant)) for setting in settings]
         lacking = [one for one in found if one is not None and not one.is_ranked]
+        few = [one for one in found if one is not None and one.is_ranked and one.left]
+        if few and not lacking:
+            total = Outcome(None, sum(one.done for one in few), sum(one.left for one in few), few[0].what)
+            result.append(f"{_named(comparison, variant)} left {total.unfinished} unfinished.")
         if not lacking:
             continue
         where = f", in {format_count(len(lacking))} of {format_count(len(settings))} settings" if settings[1:] else ""

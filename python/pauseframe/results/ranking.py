@@ -1,7 +1,7 @@
-"""The rule by which runs are ranked by completion times: only runs that finished everything have a rank.
+"""The rule by which runs are ranked by completion times: only runs that finished everything, or nearly so, have a rank.
 
 Times of the finished part exclude whatever took longest, so a run that left work unfinished would look faster than it
-is. Reports, sweeps and `cc check` therefore rank complete runs only, and name what the others left.
+is. Reports, sweeps and `cc check` therefore do not rank it, and name what it left.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from pauseframe.terminal.text import format_count, plural
 
 SAME = 1.01
 """Ratio of two times up to which they count as equal."""
+
+
+FEW = 0.001
+"""Share of unfinished work that leaves a p99 nearly what it is: a tenth of what lies beyond it."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,8 @@ class Outcome:
 
     @property
     def is_ranked(self) -> bool:
-        """True if everything finished and has a time."""
-        return self.value is not None and not self.left
+        """True if everything finished and has a time, but for a few of thousands."""
+        return self.value is not None and self.left <= FEW * self.every
 
     @property
     def every(self) -> int:
