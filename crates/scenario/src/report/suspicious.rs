@@ -46,7 +46,7 @@ struct Starved {
     limit: f64,
 }
 
-/// Warns of timeouts in a run without any lost packet, because all of these timeouts were spurious.
+/// Warns of timeouts in a run without any lost or trimmed packet, because all of these timeouts were spurious.
 pub(super) fn needless_timeouts(
     scenario: &Scenario,
     network: &mut Network,
@@ -54,8 +54,8 @@ pub(super) fn needless_timeouts(
     now: Time,
 ) -> Option<String> {
     let has_mutes = !scenario.host.silent.is_empty() || !scenario.host.refusing.is_empty();
-    let losses: u64 = ports.iter().flat_map(|port| port.drops.iter().chain(&port.lost)).sum();
-    if has_mutes || losses > 0 {
+    let of_port = |port: &PortPriorityReport| port.trims + port.drops.iter().chain(&port.lost).sum::<u64>();
+    if has_mutes || ports.iter().any(|port| of_port(port) > 0) {
         return None;
     }
     let count: u64 = network.packed_flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
