@@ -130,6 +130,19 @@ def test_constraints_that_no_setting_keeps_name_the_nearest():
     assert 0 < found.nearest.any_broken < found.nearest.seeds
 
 
+def test_of_settings_that_break_a_constraint_in_every_seed_the_least_violating_is_named():
+    """A setting with three seeds does not pass for a nearer one than one that broke all of five."""
+    surface = lambda at, seed: {  # noqa: E731
+        "fct_us.mean": 150 + (at.get("w", 1) - 37) ** 2 / 10, "drops": 200 - at.get("w", 1) + drawn({}, seed),
+    }  # fmt: skip
+    for constraints, bad in (({"fct_us.mean": 50}, lambda w: abs(w - 37)), ({"drops": 0}, lambda w: -w)):
+        found = answered(surface, parameters=W, constraints=constraints, trials=10)
+        assert found.verdict == NOTHING_KEEPS
+        tried = [one.setting.changes["w"] for one in found.trials if one.setting.changes]
+        assert bad(found.nearest.changes["w"]) == min(map(bad, tried))
+        assert (found.nearest.any_broken, found.nearest.seeds) == (5, 5)
+
+
 def test_rare_breaks_are_allowed_as_declared():
     """Each seed drops with a chance of 1 %, whatever the setting: more than 95 % of the seeds keep the constraint."""
     surface = lambda at, seed: {  # noqa: E731

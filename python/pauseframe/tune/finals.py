@@ -49,6 +49,8 @@ ATTEMPTS = 8
 """Number of settings that held-out seeds may reject."""
 CHALLENGES = 3
 """Number of better finalists, which the model thinks too close to a bound, that held-out seeds test."""
+NEAREST = 8
+"""Number of settings that get the check seeds to find the one nearest to the constraints."""
 LIKELY = 0.5
 """Probability to keep the constraints, by the model, from which a setting is a candidate."""
 KEPT = " (keep it)"
@@ -436,9 +438,9 @@ class Finals:
                 answer.notes.append(f"{name} is better, but sets keys that are not tuned: {', '.join(other)}")
 
     def _nothing_keeps(self, answer: Answer) -> Answer:
-        """Names the setting that keeps the constraints in most seeds."""
+        """Names the setting that keeps the constraints in most seeds; of equal ones, the one least beyond a bound."""
         tried = {one.setting.name: one.setting for one in self._search.trials} | self._finalists
-        runnable = [one for one in tried.values() if not one.refused and not one.failures]
+        runnable = [one for one in tried.values() if one.seeds and not one.refused and not one.failures]
         answer.verdict = NOTHING_KEEPS
         if not runnable:
             answer.notes.append("no setting can run: every one was refused or failed")
@@ -448,12 +450,18 @@ class Finals:
             worst = [seed_violations(one, self._spec, limit.text) for limit in self._spec.limits]
             return statistics.median(max((row[seed] for row in worst), default=0.0) for seed in one.seeds)
 
-        def share(one: Setting) -> float:
-            return self._broken(one, one.seeds) / (len(one.seeds) + 1)
+        def distance(one: Setting) -> tuple[float, float]:
+            return self._broken(one, one.seeds) / len(one.seeds), excess(one)
 
-        best = min(runnable, key=lambda one: (share(one), excess(one)))
-        self._measure_known([best])
-        best = min([*self._failed.values(), best], key=lambda one: (share(one), excess(one)))
+        measured = {one.name for one in runnable if set(self._known) <= set(one.seeds)}
+        for _ in range(NEAREST):  # few seeds may flatter a setting, so the best is measured with all before it counts
+            best = min(runnable, key=distance)
+            if best.name in measured:
+                break
+            self._measure_known([best])
+            measured.add(best.name)
+            runnable = [one for one in runnable if not one.failures] or [best]
+        best = min([one for one in runnable if one.name in measured] or [best], key=distance)
         seeds = best.seeds
         answer.nearest = judge("nearest", "", best, seeds, self._search.scale, self._spec)
         answer.nearest.changes = self._values(best)
