@@ -27,7 +27,6 @@ from pauseframe.plugins.abi import (
     TIME,
     Kind,
 )
-from pauseframe.plugins.source import check_source
 from pauseframe.scenario.plain import native
 from pauseframe.terminal.text import nearest
 
@@ -240,11 +239,6 @@ def _marked(cls: C, name: str, kind: Kind, flags: int, compile: bool) -> C:
     _check_functions(cls, kind, functions)
     if len(constants) > PARAMETERS_MAX:
         raise InputError(f"{cls.__name__} has {len(constants)} constants; at most {PARAMETERS_MAX} are allowed")
-    for method, function in functions.items():
-        records = dict(METHODS[kind][method].arguments) if method != "init" else {}
-        fields = dict.fromkeys(constants) | {key: one.length for key, one in state.items()}
-        has_telemetry = bool(flags & READS_TELEMETRY)
-        check_source(f"{cls.__name__}.{method}", function, fields, records, has_telemetry=has_telemetry)
     doc = (inspect.getdoc(cls) or "").strip().split("\n")[0] or name
     made = Description(name, doc, constants, state, functions, flags, compile, kind, cls)
     if made.size > STATE_MAX:

@@ -46,7 +46,7 @@ def _state_type(description: Description) -> type[Structure]:
             return c_double if is_float else c_int64
         return c_double * length if is_float else whole_array(length)
 
-    fields = {"_fields_": tuple((name, kind(name)) for name in description.fields)}
+    fields = {"__slots__": (), "_fields_": tuple((name, kind(name)) for name in description.fields)}
     return type(description.cls.__name__, (_Whole,), fields)
 
 

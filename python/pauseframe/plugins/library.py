@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING
 from pauseframe._core import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 ENTRIES = ("pauseframe_congestion_control", "pauseframe_rate_controls")
 ALGORITHMS_MAX = 64
 
 
-def algorithms_of(path: Path) -> list[int]:
-    """Loads a library and returns the addresses of its algorithms.
+def algorithms_of(path: Path, before: Sequence[Path] = ()) -> list[int]:
+    """Loads a library, after the libraries `before` that it links, and returns the addresses of its algorithms.
 
     Raises InputError if the library has no algorithm.
     """
     try:
+        for one in before:
+            ctypes.CDLL(str(one.resolve()))
         library = ctypes.CDLL(str(path.resolve()))
     except OSError as error:
         raise InputError(f"{path} cannot be loaded as a shared library: {error}") from None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import ctypes
-import hashlib
 import importlib.util
 import inspect
+import shutil
 import sys
+import tempfile
 import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
@@ -20,15 +22,23 @@ from pauseframe.files.reading import parse_toml, read_bytes
 from pauseframe.plugins import abi
 from pauseframe.plugins.classes import MARK, Description, registered
 from pauseframe.plugins.library import algorithms_of
+from pauseframe.plugins.linked import own_libraries
+from pauseframe.plugins.modules import OwnModules, digest_of
+from pauseframe.plugins.names import parsed
+from pauseframe.plugins.source import check_source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 NOTEBOOK = "notebook"
 """The module name of classes that no file defines."""
 
 _loaded: dict[str, LoadedFile] = {}
 """Loaded plug-ins by digest of their content and name, so that nothing is compiled twice."""
+_opened: dict[Path, bytes] = {}
+"""Contents of shared libraries when this process first loaded them: it keeps that version."""
+_unchecked: dict[str, list[str]] = {}
+"""By digest, what the check of a plug-in's source could not follow."""
 _alive: list[Any] = []
 """Descriptions and functions that the core uses until the process ends."""
 
@@ -39,9 +49,12 @@ class LoadedFile:
 
     path: str
     sha256: str
+    """The digest of its content and of `others`."""
     content: bytes
     names: tuple[str, ...]
     """The names of the file's congestion controls in scenarios."""
+    others: tuple[tuple[str, bytes], ...] = ()
+    """Modules of the user's own that it imports, or libraries that it links: path below its folder, and content."""
     is_file: bool = True
     """False for a class of a notebook, which no other process can load."""
 
@@ -55,12 +68,37 @@ def load(plugins: Sequence[str | Path | type], base_dir: str | Path = ".", *, qu
     before = loaded_files()
     files = [_load_class(one) if isinstance(one, type) else _load_path(Path(one), Path(base_dir)) for one in plugins]
     for file in [] if quiet else dict.fromkeys(files):
-        if file not in before and any(name in registered and not registered[name].compile for name in file.names):
-            sys.stderr.write(
-                f"note: {file.path} runs in the interpreter (compile=False): a function that does not return is not "
-                "ended after 10 s; Ctrl-C ends it\n"
-            )
+        if file not in before:
+            sys.stderr.writelines(f"note: {note}\n" for note in _notes_of(file))
     return files
+
+
+def load_shipped(path: Path, content: bytes, others: Mapping[str, bytes]) -> LoadedFile:
+    """Loads a plug-in from its content, on a machine that may lack its files."""
+    digest = digest_of(content, others)
+    if path.suffix == ".py":
+        return _load_python(path, content, OwnModules(path, content, others))
+    folder = Path(tempfile.mkdtemp(prefix="pauseframe-plugin-"))
+    try:
+        if path.is_file() and read_bytes(path) == content:
+            return _load_library(path, content)
+        for name, one in (*others.items(), (path.name, content)):
+            (folder / name).write_bytes(one)
+        names = _names_in_library(folder / path.name, path, digest, [folder / name for name in others])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return _keep(LoadedFile(str(path), digest, content, names, tuple(others.items())))
+
+
+def _notes_of(file: LoadedFile) -> list[str]:
+    notes = _unchecked.get(file.sha256, [])
+    if any(name in registered and not registered[name].compile for name in file.names):
+        interpreted = (
+            f"{file.path} runs in the interpreter (compile=False): a function that does not return is not ended after "
+            "10 s; Ctrl-C ends it"
+        )
+        return [interpreted, *notes]
+    return notes
 
 
 def files_of(text: str) -> list[str]:
@@ -89,18 +127,29 @@ def _load_path(path: Path, base_dir: Path) -> LoadedFile:
     if found is None:
         raise FileNotFoundError(f"{path}: there is no such plug-in{_beside(path)}")
     content = read_bytes(found)
-    digest = hashlib.sha256(content).hexdigest()
-    if (known := _loaded.get(f"{found.name} {digest}")) is not None:
-        return known
     if found.suffix == ".py":
-        names = _load_python(found, content, digest)
-    elif found.suffix in (".so", ".dylib", ".dll"):
-        names = _load_library(found, digest)
-    else:
-        of_c = found.suffix in (".c", ".cc", ".cpp", ".cxx")
-        cure = f"; compile it: cc -O2 -shared -fPIC -I{_include()} {path} -o {path.with_suffix('.so')}" if of_c else ""
-        raise InputError(f"{path} is neither a Python file (.py) nor a shared library (.so): it is no plug-in{cure}")
-    return _keep(LoadedFile(str(path), digest, content, names))
+        modules = OwnModules(found, content)
+        return _known_python(found, content, modules) or _load_python(found, content, modules, check=True)
+    if found.suffix in (".so", ".dylib", ".dll"):
+        return _load_library(found, content)
+    of_c = found.suffix in (".c", ".cc", ".cpp", ".cxx")
+    cure = f"; compile it: cc -O2 -shared -fPIC -I{_include()} {path} -o {path.with_suffix('.so')}" if of_c else ""
+    raise InputError(f"{path} is neither a Python file (.py) nor a shared library (.so): it is no plug-in{cure}")
+
+
+def _known_python(path: Path, content: bytes, modules: OwnModules) -> LoadedFile | None:
+    """The plug-in, if this process has loaded it with modules that are unchanged."""
+    for one in _loaded.values():
+        if Path(one.path).name == path.name and one.content == content and one.is_file:
+            for name, _ in one.others:  # an import whose name the text computes is known from the first load
+                modules.find(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+            if tuple(_others(modules).items()) == one.others:
+                return one
+    return None
+
+
+def _others(modules: OwnModules) -> dict[str, bytes]:
+    return {one.shipped: one.content for one in modules.files}
 
 
 def _include() -> str:
@@ -125,23 +174,44 @@ def _beside(path: Path) -> str:
     return f"; did you mean {folder / meant[0]}?" if meant else ""
 
 
-def _load_python(path: Path, content: bytes, digest: str) -> tuple[str, ...]:
+def _load_python(path: Path, content: bytes, modules: OwnModules, *, check: bool = False) -> LoadedFile:
+    """Runs a plug-in file; `check` follows its source too."""
     name = f"pauseframe_plugin_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
+    vars(module)["__builtins__"] = modules.builtins
     sys.modules[name] = module
+    notes: list[str] = []
+    with modules.in_place():
+        _execute(path, content, module, modules)
+        descriptions = _descriptions(path, content, module)
+        for one in descriptions if check else ():
+            notes += check_source(one).notes
+        others = _others(modules)
+        digest = digest_of(content, others)
+        text = _source_text(content, others)
+        names = tuple(_register(one, path.stem, str(path), digest, text) for one in descriptions)
+    _unchecked[digest] = list(dict.fromkeys(notes))
+    return _keep(LoadedFile(str(path), digest, content, names, tuple(others.items())))
+
+
+def _execute(path: Path, content: bytes, module: ModuleType, modules: OwnModules) -> None:
     try:
         exec(compile(content, str(path), "exec"), vars(module))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error.__cause__
     except Exception as error:
-        line = _line_in(path, error)
+        line = _line_in({str(path), *(str(one.path) for one in modules.files)}, str(path), error)
         raise InputError(f"{path} failed while it was loaded{line}: {type(error).__name__}: {error}") from error
+
+
+def _descriptions(path: Path, content: bytes, module: ModuleType) -> list[Description]:
+    """The congestion controls of a plug-in file."""
     _refuse_twins(path, content)
     marked = [value for value in vars(module).values() if isinstance(value, type) and MARK in vars(value)]
-    own = list(dict.fromkeys(cls for cls in marked if cls.__module__ == name))
+    own = list(dict.fromkeys(cls for cls in marked if cls.__module__ == module.__name__))
     if not own:
         raise InputError(
             f"{path} has no class with @pauseframe.congestion_control or @pauseframe.rate_control: it is no plug-in"
@@ -149,14 +219,23 @@ def _load_python(path: Path, content: bytes, digest: str) -> tuple[str, ...]:
     given = [vars(cls)[MARK].name for cls in own]
     if twice := next((one for one in given if given.count(one) > 1), None):
         raise InputError(f'{path}: two classes have the name "{twice}" in their decorators: give each its own')
-    text = content.decode("utf-8", "replace")
-    return tuple(_register(vars(cls)[MARK], path.stem, str(path), digest, text) for cls in own)
+    return [vars(cls)[MARK] for cls in own]
 
 
-def _line_in(path: Path, error: BaseException) -> str:
-    """The line of a plug-in that raised an exception; "" for a mistake of syntax, which names its own."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return f" (line {lines[-1]})" if lines and not isinstance(error, SyntaxError) else ""
+def _source_text(content: bytes, others: Mapping[str, bytes]) -> str:
+    """The text that results keep: of the plug-in, and of the modules of the user's own."""
+    files = [(name, one) for name, one in others.items() if name.endswith(".py")]
+    added = [f"\n# {name}\n{one.decode('utf-8', 'replace')}" for name, one in files]
+    return "".join([content.decode("utf-8", "replace"), *added])
+
+
+def _line_in(files: set[str], plugin: str, error: BaseException) -> str:
+    """The line of the user that raised an exception; "" for a mistake of syntax, which names its own."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    if not frames or isinstance(error, SyntaxError):
+        return ""
+    file = "" if frames[-1].filename == plugin else f"{frames[-1].filename}, "
+    return f" ({file}line {frames[-1].lineno})"
 
 
 def _refuse_twins(path: Path, content: bytes) -> None:
@@ -177,38 +256,87 @@ def _load_class(cls: type) -> LoadedFile:
         raise InputError(
             f"{cls.__name__} is no plug-in: put @pauseframe.congestion_control or @pauseframe.rate_control above it"
         )
-    try:
-        file, text = inspect.getsourcefile(cls), inspect.getsource(cls)
-    except (OSError, TypeError):
-        raise InputError(f"the source text of {cls.__name__} cannot be found: write the class into a file") from None
-    path = (
-        Path(file)
-        if file is not None and Path(file).is_file() and not Path(file).name.startswith("ipykernel")
-        else None
-    )
-    in_notebook = path is None or "ipykernel" in str(path)
-    content = text.encode() if in_notebook or path is None else path.read_bytes()
-    module = NOTEBOOK if in_notebook or path is None else path.stem
-    digest = hashlib.sha256(content).hexdigest()
+    file, text = _source_of(cls, description)
+    in_notebook = not file.is_file() or "ipykernel" in str(file)
+    reached = check_source(description)
+    if in_notebook:
+        # Other cells hold what the class uses, so these parts count as well as its text.
+        module, content = NOTEBOOK, text.encode()
+        others = {name: part.encode() for name, part in reached.parts.items()}
+    else:
+        module, content = file.stem, file.read_bytes()
+        others = _others(OwnModules(file, content))
+    digest = digest_of(content, others)
     name = f"{module}:{description.name}"
     if (known := _loaded.get(f"{module}.py {digest}")) is not None and name in known.names:
         return known
-    shown = f"{module}.py" if path is None else str(path)
-    return _keep(
-        LoadedFile(
-            shown,
-            digest,
-            content,
-            (_register(description, module, shown, digest, content.decode("utf-8", "replace")),),
-            is_file=not in_notebook,
-        )
-    )
+    shown = f"{module}.py" if in_notebook else str(file)
+    source = content.decode("utf-8", "replace") if in_notebook else _source_text(content, others)
+    names = (_register(description, module, shown, digest, source),)
+    _unchecked[digest] = reached.notes
+    kept = () if in_notebook else tuple(others.items())
+    return _keep(LoadedFile(shown, digest, content, names, kept, is_file=not in_notebook))
 
 
-def _load_library(path: Path, digest: str) -> tuple[str, ...]:
+def _source_of(cls: type, description: Description) -> tuple[Path, str]:
+    """The file or cell of a class, and its text. `inspect` finds no classes of notebooks."""
+    function = next((one for one in vars(cls).values() if one in description.functions.values()), None)
+    if isinstance(function, FunctionType):
+        file = function.__code__.co_filename
+        tree = parsed(file, function.__globals__)
+        classes = [one for one in ast.walk(tree) if isinstance(one, ast.ClassDef)] if tree is not None else []
+        found = [one for one in classes if one.name == cls.__name__]
+        if found:
+            return Path(file), ast.unparse(found[-1])
+    try:
+        return Path(inspect.getsourcefile(cls) or ""), inspect.getsource(cls)
+    except (OSError, TypeError):
+        raise InputError(f"the source text of {cls.__name__} cannot be found: write the class into a file") from None
+
+
+def _load_library(path: Path, content: bytes) -> LoadedFile:
+    known = next((one for one in _loaded.values() if _is_same_library(one, path, content)), None)
+    if known is not None:
+        return known
+    target, folder = path, None
+    if _opened.get(path.resolve(), content) != content:  # the loader of the system would give the earlier version
+        folder = Path(tempfile.mkdtemp(prefix="pauseframe-plugin-"))
+        target = folder / path.name
+        target.write_bytes(content)
+    try:
+        algorithms_of(target)
+        others = _linked(target)
+        digest = digest_of(content, others)
+        names = _names_in_library(target, path, digest)
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+    _opened.setdefault(path.resolve(), content)
+    return _keep(LoadedFile(str(path), digest, content, names, tuple(others.items())))
+
+
+def _is_same_library(one: LoadedFile, path: Path, content: bytes) -> bool:
+    if Path(one.path).name != path.name or one.content != content:
+        return False
+    return tuple(_linked(path).items()) == one.others
+
+
+def _linked(path: Path) -> dict[str, bytes]:
+    """The libraries of the user's own that a loaded library links, as this process has them."""
+    found = {}
+    for one in own_libraries(path):
+        content = read_bytes(one) if one.is_file() else b""
+        if _opened.setdefault(one, content) != content:
+            raise InputError(f"{one}, which {path} links, has changed since this process loaded it: start another one")
+        found[one.name] = content
+    return found
+
+
+def _names_in_library(target: Path, path: Path, digest: str, before: Sequence[Path] = ()) -> tuple[str, ...]:
+    """Registers the algorithms of a library; `path` is the name for messages, `before` are libraries that it links."""
     module = path.stem.removeprefix("lib")
     names = []
-    for address in algorithms_of(path):
+    for address in algorithms_of(target, before):
         try:
             names.append(_core.register_plugin(module, address, file=str(path), sha256=digest))
         except InputError as error:
@@ -246,7 +374,7 @@ def interpreted_twin(name: str) -> str | None:
     if description is None or file is None or not description.compile:
         return None
     twin = replace(description, name=f"{description.name}_interpreted", compile=False)
-    text = file.content.decode("utf-8", "replace")
+    text = _source_text(file.content, dict(file.others))
     return _register(twin, name.partition(":")[0], file.path, file.sha256, text)
 
 

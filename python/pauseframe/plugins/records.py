@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from ctypes import Array, Structure, c_int64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 HOPS_MAX = 8
 """Maximum number of hops with telemetry."""
 
 
-WRITABLE = {"cwnd", "ssthresh", "pacing_rate", "rate", "window", "timer", "random"}
-"""Fields of `Window` and `Pair` that a plug-in may set; it reads all others."""
 TELEMETRY = {"hops", "hop_rate", "hop_queue", "hop_bytes", "hop_time"}
 """Fields of `PairAck` that need `telemetry=True`."""
 
@@ -26,9 +24,25 @@ def _whole(name: str, value: Any) -> int:
 class _Whole(Structure):
     """A structure whose integer fields also accept floats and truncate them, as compiled code does."""
 
+    __slots__ = ()  # a name that is no field raises
+
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (int, float)) and isinstance(getattr(self, name, None), int):
             value = _whole(name, value)
+        super().__setattr__(name, value)
+
+
+class _Given(_Whole):
+    """A structure that the simulator fills, of which a method may set the fields in `writable`."""
+
+    __slots__ = ()
+    writable: ClassVar[frozenset[str]] = frozenset()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.writable:
+            known = any(name == field[0] for field in self._fields_)
+            what = f"{type(self).__name__.lower()}.{name}"
+            raise AttributeError(f"{what} can only be read" if known else f"there is no field {what}")
         super().__setattr__(name, value)
 
 
@@ -46,9 +60,11 @@ def _integers(*names: str) -> tuple[tuple[str, Any], ...]:
     return tuple((name, c_int64) for name in names)
 
 
-class Window(_Whole):
+class Window(_Given):
     """The congestion window of a connection (RFC 5681 §2); the C structure `pauseframe_window`."""
 
+    __slots__ = ()
+    writable = frozenset({"cwnd", "ssthresh", "pacing_rate", "timer", "random"})
     _fields_ = _integers("cwnd", "ssthresh", "pacing_rate", "mss", "random", "timer")
     if TYPE_CHECKING:
         cwnd: int
@@ -66,9 +82,10 @@ class Window(_Whole):
         connection has nothing to send or to acknowledge."""
 
 
-class Ack(Structure):
+class Ack(_Given):
     """What an ACK tells; the C structure `pauseframe_ack`."""
 
+    __slots__ = ()
     _fields_ = _integers("acked", "ece", "snd_una", "snd_nxt", "now", "rtt", "srtt", "open")
     if TYPE_CHECKING:
         acked: int
@@ -89,9 +106,10 @@ class Ack(Structure):
         """1: no recovery and no reduction is under way."""
 
 
-class Delivery(Structure):
+class Delivery(_Given):
     """A delivery-rate sample (draft-ietf-ccwg-ratesample, as Linux takes it); `pauseframe_delivery` in C."""
 
+    __slots__ = ()
     _fields_ = _integers(
         "now",
         "acked",
@@ -143,9 +161,11 @@ class Delivery(Structure):
         """1: recovery or a reduction is under way."""
 
 
-class Pair(_Whole):
+class Pair(_Given):
     """A queue pair of RoCEv2; the C structure `pauseframe_pair`."""
 
+    __slots__ = ()
+    writable = frozenset({"rate", "window", "timer", "random"})
     _fields_ = _integers("rate", "window", "timer", "now", "line_rate", "mtu", "base_rtt", "links", "random")
     if TYPE_CHECKING:
         rate: int
@@ -168,12 +188,13 @@ class Pair(_Whole):
         """A random number of 63 bits, another one in each call, decided by the seed (`pauseframe.uniform`)."""
 
 
-class PairAck(Structure):
+class PairAck(_Given):
     """What an acknowledgement tells a queue pair; the C structure `pauseframe_pair_ack`.
 
     The arrays have one element for each hop from the sender on, and need `telemetry=True` in `rate_control`.
     """
 
+    __slots__ = ()
     _fields_ = (
         *_integers("acked", "packets", "una", "nxt", "rtt", "hops"),
         *((name, c_int64 * HOPS_MAX) for name in ("hop_rate", "hop_queue", "hop_bytes", "hop_time")),

@@ -1,144 +1,353 @@
-"""Checks the source of a method before it runs: fields that are wrong, and values that no seed decides."""
+"""Follows the source of a plug-in from its methods: fields that are wrong, and values that no seed decides.
+
+The walk resolves names through imports, aliases, objects of modules, helper functions and their arguments. Statements
+of a module that make a value which a method uses run once, as the plug-in loads; there a generator may have a seed.
+"""
 
 from __future__ import annotations
 
 import ast
-import inspect
-import random
-import textwrap
-import time
-from ctypes import Array
-from dataclasses import dataclass
+import types
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
-from pauseframe.plugins.records import TELEMETRY, WRITABLE
-from pauseframe.terminal.text import nearest
+from pauseframe.plugins.abi import METHODS, READS_TELEMETRY
+from pauseframe.plugins.fields import Record, field_problem
+from pauseframe.plugins.modules import is_own_file, is_trusted
+from pauseframe.plugins.names import (
+    SCOPES,
+    UNKNOWN,
+    FunctionNode,
+    Imported,
+    Nested,
+    Scope,
+    function_nodes,
+    own_nodes,
+    parameters,
+    parsed,
+    scope_of,
+)
+from pauseframe.plugins.unseeded import DYNAMIC, cure_of, is_seeded_generator, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator, Mapping
 
-UNSEEDED = {"random": "pf.uniform(window) or pf.uniform(pair)", "time": "ack.now, delivery.now or pair.now"}
-"""Modules whose values differ from run to run, and what to use instead."""
-NO_INTEGERS = {"float('nan')", "float('inf')", "math.nan", "math.inf", "np.nan", "np.inf"}
-"""Constants that compiled code would turn into any integer; values that a method computes are checked as it runs."""
-MODULES = {id(random): "random", id(time): "time"}
+    from pauseframe.plugins.classes import Description
+
+PARTS_MAX = 10_000
+"""Elements of a container of a module that are looked at."""
+PLAIN = (int, float, complex, str, bytes, bool, type(None))
 
 
 @dataclass(frozen=True)
-class _Argument:
-    """The fields of an argument of a method: numbers of elements of arrays, None for plain ones."""
+class _Place:
+    """Where the walk is: the function's name for messages, its names, and how it is called."""
 
-    lengths: Mapping[str, int | None]
-    is_self: bool
+    label: str
+    scope: Scope
+    at_load: bool = False
+    blamed: tuple[str, int, str] | None = None
+    """File, line and text of the call, in functions of this package."""
 
 
-def check_source(
-    method: str,
-    function: Callable[..., Any],
-    fields: Mapping[str, int | None],
-    records: Mapping[str, Any],
-    *,
-    has_telemetry: bool,
-) -> None:
-    """Raises InputError with file and line for a wrong field of `self` or of a record, or an unseeded value.
+@dataclass
+class Reached:
+    """What the methods of a plug-in use."""
 
-    A field is wrong if it does not exist, if its index is out of range, if it is set and read-only, or if nothing fills
-    it. `fields` are those of `self` with their numbers of elements; `records` are the structures that the method gets,
-    by argument.
-    """
-    try:
-        text, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(text)))
-    except (OSError, TypeError, SyntaxError):
-        return  # without source the compiler is the only judge
-    known = {"self": _Argument(fields, is_self=True)} | {
-        name: _Argument(_lengths(kind), is_self=False) for name, kind in records.items() if hasattr(kind, "_fields_")
-    }
-    own = _names_of(function, known)
-    for node in ast.walk(tree):
-        problem = (
-            _field_problem(node, own)
-            or _index_problem(node, own)
-            or _use_problem(node, own, has_telemetry=has_telemetry)
-            or _unseeded_problem(node, function)
+    notes: list[str] = field(default_factory=list)
+    """What could not be followed, with file and line."""
+    parts: dict[str, str] = field(default_factory=dict)
+    """Functions and plain values of modules, by module and name, as texts."""
+
+
+def check_source(description: Description) -> Reached:
+    """Raises InputError with file and line for a wrong field of `self` or of a record, or an unseeded value."""
+    walk = _Walk()
+    has_telemetry = bool(description.flags & READS_TELEMETRY)
+    fields = {name: description.length(name) for name in description.fields}
+    for method, function in description.functions.items():
+        kinds = dict(METHODS[description.kind][method].arguments) if method != "init" else {}
+        given: list[Any] = [Record(fields, is_self=True)]
+        for kind in kinds.values():
+            known = hasattr(kind, "_fields_")
+            given.append(Record.of(kind, has_telemetry=has_telemetry) if known else UNKNOWN)
+        label = f"{description.cls.__name__}.{method}"
+        walk.function(function, given, {}, _Place(label, Scope("", function.__globals__)))
+        walk.name(function.__globals__, description.cls.__name__, _Place(label, Scope("", function.__globals__)))
+    return walk.reached
+
+
+class _Walk:
+    """Visits each function once for each kind of arguments."""
+
+    def __init__(self) -> None:
+        self.reached = Reached()
+        self._seen: set[Any] = set()
+        self._alive: list[Any] = []
+        """Values whose identity is in `_seen`."""
+
+    # --- functions
+
+    def function(self, function: Any, given: list[Any], named: Mapping[str, Any], at: _Place) -> None:
+        """Visits a function, which gets arguments by place and by name."""
+        function = plain(function)
+        if isinstance(function, types.MethodType):
+            given, function = [function.__self__, *given], plain(function.__func__)
+        if not isinstance(function, types.FunctionType):
+            return
+        code, cells = function.__code__, function.__closure__ or ()
+        nodes = function_nodes(function)
+        if not nodes:
+            self._note(at, None, f"the source of {function.__name__} cannot be found, so it is not checked")
+        closed = {name: _content(cell) for name, cell in zip(code.co_freevars, cells, strict=True)}
+        outer = Scope(code.co_filename, function.__globals__, closed)
+        label = at.label.partition(", called by ")[2] or at.label
+        is_method = function.__qualname__ == at.label
+        label = at.label if is_method or not at.scope.file else f"{function.__name__}, called by {label}"
+        for node in nodes:
+            self._definition(node, function, outer, given, named, replace(at, label=label))
+
+    def _definition(
+        self,
+        node: FunctionNode,
+        function: types.FunctionType | None,
+        outer: Scope,
+        given: list[Any],
+        named: Mapping[str, Any],
+        at: _Place,
+    ) -> None:
+        names, values = parameters(node, function)
+        values |= dict(zip(names, given, strict=False)) | {key: one for key, one in named.items() if key in values}
+        key = (id(node), at.at_load, *(id(one) for one in values.values()))
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self._alive += [node, *values.values()]
+        if function is not None:
+            self.reached.parts[f"{outer.globals.get('__name__')}:{function.__qualname__}"] = ast.unparse(node)
+        here = replace(at, scope=scope_of(node, outer.file, outer.globals, values, outer))
+        for statement in node.body if isinstance(node.body, list) else [node.body]:
+            self._nodes(statement, here)
+
+    def _nodes(self, top: ast.AST, at: _Place) -> None:
+        for node in (top, *([] if isinstance(top, SCOPES) else own_nodes(top))):
+            if (problem := field_problem(node, at.scope) or self._unseeded(node, at)) is not None:
+                raise InputError(self._message(problem, node, at))
+            self._note_hidden(node, at)
+            if isinstance(node, SCOPES):
+                self._definition(node, None, at.scope, [], {}, at)
+            elif isinstance(node, ast.Call):
+                self._call(node, at)
+            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self._reference(node, at)
+
+    def _call(self, node: ast.Call, at: _Place) -> None:
+        function = at.scope.value(node.func)
+        given = [UNKNOWN if isinstance(one, ast.Starred) else at.scope.value(one) for one in node.args]
+        named = {one.arg: at.scope.value(one.value) for one in node.keywords if one.arg is not None}
+        if isinstance(function, Nested):
+            self._definition(function.node, None, function.scope, given, named, at)
+            return
+        inner = plain(function)
+        if _is_own(inner):
+            if any(isinstance(one, ast.Starred) for one in node.args):
+                self._note(at, node, f"fields that {ast.unparse(node.func)} uses are not checked: it gets *arguments")
+            if not isinstance(inner, type):
+                self.function(function, given, named, at)
+            return
+        if getattr(inner, "__module__", None) == "pauseframe.plugins.classes":
+            blamed = at.blamed or (at.scope.file, node.lineno, ast.unparse(node))
+            self.function(function, given, named, replace(at, blamed=blamed))
+            return
+        text, hands_over = ast.unparse(node.func), any(isinstance(one, Record) for one in (*given, *named.values()))
+        if getattr(inner, "__name__", None) in DYNAMIC and at.scope.value(node) is UNKNOWN:
+            self._note(at, node, f"what {ast.unparse(node)} gives is known only in the run, so it is not checked")
+        elif function is UNKNOWN and (isinstance(node.func, ast.Name) or hands_over):
+            self._note(at, node, f"{text} is known only in the run, so what it does is not checked")
+        elif function is not UNKNOWN and not is_trusted(inner):
+            self._note(at, node, f"{text} is of another package, so it is not checked")
+
+    def _reference(self, node: ast.Name | ast.Attribute, at: _Place) -> None:
+        value = at.scope.value(node)
+        if isinstance(node, ast.Name) and at.scope.is_global(node.id):
+            self.name(at.scope.globals, node.id, at)
+        elif isinstance(node, ast.Attribute) and _is_own_module(base := at.scope.value(node.value)):
+            self.name(vars(base), node.attr, at)
+        for part in (value, *_parts(value)):
+            if _is_own(plain(part)):
+                self._object(part, at)
+
+    def _object(self, value: Any, at: _Place) -> None:
+        """A function, a class, or an object of a class, which may be called in any way."""
+        inner = plain(value)
+        if isinstance(inner, types.FunctionType | types.MethodType):
+            self.function(value, [], {}, at)
+            return
+        cls = inner if isinstance(inner, type) else type(inner)
+        for base in cls.__mro__ if cls not in self._seen else ():
+            self._seen.add(base)
+            for one in vars(base).values() if _is_own(base) else ():
+                function = one.fget if isinstance(one, property) else getattr(one, "__func__", one)
+                if isinstance(plain(function), types.FunctionType):
+                    self.function(function, [], {}, at)
+
+    # --- statements of modules, which run once
+
+    def name(self, names: dict[str, Any], name: str, at: _Place) -> None:
+        """Visits the statements of a module that make the value of a name."""
+        key = (id(names), name)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self._keep(names, name)
+        file = names.get("__file__")
+        tree = parsed(file, names) if isinstance(file, str) and is_own_file(file) else None
+        user = at.label.partition(", called by ")[2] or at.label
+        here = replace(at, label=f"{name}, used by {user}", scope=Scope(file or "", names), at_load=True)
+        for statement in _statements(tree.body if tree is not None else []):
+            if isinstance(statement, ast.ImportFrom):
+                self._imported(statement, name, here)
+            elif isinstance(statement, ast.ClassDef):
+                for one in statement.body if statement.name == name else ():
+                    if not isinstance(one, SCOPES):
+                        self._nodes(one, here)
+            elif not isinstance(statement, SCOPES) and _mentions(statement, name):
+                self._nodes(statement, here)
+
+    def _imported(self, statement: ast.ImportFrom, name: str, at: _Place) -> None:
+        for alias in statement.names:
+            if name == (alias.asname or alias.name):
+                module = Imported(statement.module or "", statement.level, None).module(at.scope.globals)
+                if _is_own_module(module):
+                    self.name(vars(module), alias.name, at)
+
+    def _keep(self, names: Mapping[str, Any], name: str) -> None:
+        if (text := _text(names.get(name, UNKNOWN))) is not None:
+            self.reached.parts[f"{names.get('__name__')}:{name}"] = text
+
+    # --- values that no seed decides
+
+    def _unseeded(self, node: ast.AST, at: _Place) -> str | None:
+        if at.blamed is not None:
+            return None
+        if at.at_load:
+            return self._drawn_at_load(node, at)
+        if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
+            return None
+        value = at.scope.value(node)
+        for one in (value, *_parts(value)):
+            if (cure := cure_of(one)) is not None:
+                return f"{ast.unparse(node)} differs from run to run of one seed; {cure}"
+        return None
+
+    def _drawn_at_load(self, node: ast.AST, at: _Place) -> str | None:
+        """A draw without a seed as the plug-in loads; of generators the statement that makes them is judged."""
+        if not isinstance(node, ast.Call):
+            return None
+        function = at.scope.value(node.func)
+        cure = cure_of(function)
+        of_object = isinstance(node.func, ast.Attribute) and not isinstance(
+            at.scope.value(node.func.value), types.ModuleType | type
         )
-        if problem is not None:
-            line = first + getattr(node, "lineno", 1) - 1
-            raise InputError(f"{method} ({function.__code__.co_filename}, line {line}): {problem}")
+        has_seed = bool(node.args or node.keywords)
+        if cure is None or of_object or is_seeded_generator(function, has_seed) or _seeds(at.scope):
+            return None
+        return f"{ast.unparse(node)} differs from run to run of one seed; give the generator a seed, or {cure}"
+
+    # --- messages
+
+    def _note_hidden(self, node: ast.AST, at: _Place) -> None:
+        """Notes a record in a container, through which the walk does not follow it."""
+        if isinstance(node, ast.Assign):
+            self._alive.append(node.value)
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set) and isinstance(getattr(node, "ctx", None), ast.Load):
+            held = [one for one in node.elts if isinstance(at.scope.value(one), Record)]
+            if held and not any(one is node for one in self._alive):
+                self._note(
+                    at, node, f"fields of {ast.unparse(held[0])} are not checked where {ast.unparse(node)} is used"
+                )
+
+    def _note(self, at: _Place, node: ast.AST | None, text: str) -> None:
+        if at.blamed is None:
+            place = f" ({at.scope.file}, line {node.lineno})" if isinstance(node, ast.expr) else ""
+            note = f"{at.label}{place}: {text}"
+            if note not in self.reached.notes:
+                self.reached.notes.append(note)
+
+    def _message(self, problem: str, node: ast.AST, at: _Place) -> str:
+        file, line, prefix = at.blamed or (at.scope.file, getattr(node, "lineno", 0), "")
+        return f"{at.label} ({file}, line {line}): {f'{prefix}: ' if prefix else ''}{problem}"
 
 
-def _lengths(kind: Any) -> dict[str, int | None]:
-    return {name: own._length_ if issubclass(own, Array) else None for name, own in kind._fields_}
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, with those of conditions and of `try`, without what runs as a program only."""
+    for one in body:
+        if isinstance(one, ast.If):
+            if "__name__" not in ast.unparse(one.test):
+                yield from _statements([*one.body, *one.orelse])
+        elif isinstance(one, ast.Try):
+            handlers = [inner for handler in one.handlers for inner in handler.body]
+            yield from _statements([*one.body, *handlers, *one.orelse, *one.finalbody])
+        else:
+            yield one
 
 
-def _names_of(function: Callable[..., Any], known: Mapping[str, _Argument]) -> dict[str, _Argument]:
-    """The fields by the names that the method gives its arguments."""
-    names = list(inspect.signature(function).parameters)
-    order = ["self", *(name for name in known if name != "self")]
-    return {name: known[of] for name, of in zip(names, order, strict=False)}
+def _mentions(statement: ast.stmt, name: str) -> bool:
+    return any(isinstance(one, ast.Name) and one.id == name for one in own_nodes(statement))
 
 
-def _field_of(node: ast.AST, known: Mapping[str, _Argument]) -> tuple[ast.Attribute, str, _Argument] | None:
-    """The attribute, the name of its argument and what that is, for `argument.field`."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known:
-        return node, node.value.id, known[node.value.id]
-    return None
+def _seeds(scope: Scope) -> bool:
+    """True if the module seeds the generator of a package, as `np.random.seed(1)` does."""
+    tree = parsed(scope.file, scope.globals) if scope.file else None
+    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and one.args] if tree is not None else []
+    return any(isinstance(one.func, ast.Attribute) and one.func.attr == "seed" for one in calls)
 
 
-def _field_problem(node: ast.AST, known: Mapping[str, _Argument]) -> str | None:
-    field = _field_of(node, known)
-    if field is None or field[0].attr in field[2].lengths:
-        return None
-    (node, of, argument), fields = field, [*field[2].lengths]
-    meant = nearest(node.attr, fields, 1)
-    hint = f"did you mean {meant[0]}?" if meant else f"it has {', '.join(fields) or 'no fields'}"
-    if argument.is_self:
-        hint += f"; state is declared in the class, as in {node.attr}: int = 0"
-    return f"{of} has no field {node.attr}; {hint}"
+def _is_own(value: Any) -> bool:
+    """True for functions, classes and objects of classes that the user wrote."""
+    if isinstance(value, types.MethodType):
+        value = value.__func__
+    if isinstance(value, types.FunctionType):
+        return is_own_file(value.__code__.co_filename)
+    if value is UNKNOWN or isinstance(value, Record | Nested | types.ModuleType):
+        return False
+    cls = value if isinstance(value, type) else type(value)
+    functions = [one for one in vars(cls).values() if isinstance(one, types.FunctionType)]
+    return any(is_own_file(one.__code__.co_filename) for one in functions)
 
 
-def _index_problem(node: ast.AST, known: Mapping[str, _Argument]) -> str | None:
-    """A constant index beyond an array; the running code checks others."""
-    field = _field_of(node.value, known) if isinstance(node, ast.Subscript) else None
-    if field is None or not isinstance(node, ast.Subscript):
-        return None
+def _is_own_module(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and is_own_file(getattr(value, "__file__", None))
+
+
+def _parts(value: Any) -> list[Any]:
+    """What a container of a module, or an object of a user's class, holds."""
+    if isinstance(value, dict):
+        return [*value.values()][:PARTS_MAX]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [*value][:PARTS_MAX]
+    if not isinstance(value, type | types.ModuleType | types.FunctionType) and _is_own(value):
+        return [*getattr(value, "__dict__", {}).values()]
+    return []
+
+
+def _content(cell: types.CellType) -> Any:
     try:
-        index = ast.literal_eval(node.slice)
-    except ValueError:
-        return None
-    length = field[2].lengths.get(field[0].attr)
-    if not isinstance(index, int) or length is None or -length <= index < length:
-        return None
-    return f"{ast.unparse(node)} is beyond the {length} elements"
+        return cell.cell_contents
+    except ValueError:  # the variable has no value yet
+        return UNKNOWN
 
 
-def _use_problem(node: ast.AST, known: Mapping[str, _Argument], *, has_telemetry: bool) -> str | None:
-    """A field of a record that is set and can only be read, or that nothing fills."""
-    if isinstance(node, ast.Assign) and (value := ast.unparse(node.value).lstrip("-")) in NO_INTEGERS:
-        into = [field for target in node.targets if (field := _field_of(target, known)) is not None]
-        if any(not argument.is_self for *_, argument in into):
-            return f"{ast.unparse(node.targets[0])} is a whole number, and {value} is none"
-    is_set = isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store)
-    field = _field_of(node.value if isinstance(node, ast.Subscript) else node, known)
-    if field is None or field[2].is_self or field[0].attr not in field[2].lengths:
-        return None
-    if is_set and field[0].attr not in WRITABLE:
-        return f"{ast.unparse(field[0])} can only be read"
-    if field[0].attr in TELEMETRY and not has_telemetry:
-        return f"{ast.unparse(field[0])} is filled only with telemetry=True in rate_control"
+def _text(value: Any) -> str | None:
+    """A plain value as a text that another value does not have; None for other objects."""
+    if isinstance(value, PLAIN):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        parts = [_text(one) for one in value]
+        return None if None in parts else f"{type(value).__name__}{parts}"
+    if isinstance(value, dict):
+        return _text([*value.items()])
+    if type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
+        return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
     return None
-
-
-def _unseeded_problem(node: ast.AST, function: Callable[..., Any]) -> str | None:
-    if not isinstance(node, ast.Attribute):
-        return None
-    path = ast.unparse(node)
-    root, *rest = path.split(".")
-    value = function.__globals__.get(root)
-    name = MODULES.get(id(value))
-    if name is None and getattr(value, "__name__", "") == "numpy" and rest[:1] == ["random"]:
-        name = "random"
-    if name is None:
-        return None
-    return f"{path} differs from run to run of one seed; use {UNSEEDED[name]}"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import shutil
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +52,8 @@ class ShippedPlugin(TypedDict):
     sha256: str
     content: str
     """Content of the file in Base64."""
+    others: dict[str, str]
+    """Contents of the user's own modules or libraries that it needs, by their paths beside it."""
 
 
 class Answer(TypedDict, total=False):
@@ -110,7 +110,7 @@ def task_for(run: PlannedRun, target: Target) -> Task:
     }
     if target.plugins:
         task["plugins"] = [
-            {"path": one.path, "sha256": one.sha256, "content": base64.b64encode(one.content).decode()}
+            {"path": one.path, "sha256": one.sha256, "content": _base64(one.content), "others": _others(one)}
             for one in target.plugins
         ]
     if target.kernel is not None:
@@ -122,6 +122,14 @@ def task_for(run: PlannedRun, target: Target) -> Task:
     return task
 
 
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _others(plugin: LoadedFile) -> dict[str, str]:
+    return {name: _base64(content) for name, content in plugin.others}
+
+
 class Computer:
     """Computes runs one after the other; runs of one scenario share everything independent of the seed."""
 
@@ -129,6 +137,8 @@ class Computer:
         self._tomls: dict[str, str] = {}
         self._resolved: dict[str, _core.Resolved] = {}
         self._large = False
+        self._unloaded: list[ShippedPlugin] = []
+        """Plug-ins whose loading has failed: each run that follows gives that error again."""
         self._writers: dict[str, BatchWriter] = {}
 
     def compute(self, task: Task) -> Answer:
@@ -137,8 +147,10 @@ class Computer:
             self._tomls[task["scenario"]] = task["toml"]
         begun = time.process_time()
         try:
-            if "plugins" in task:
-                _load(task["plugins"])
+            self._unloaded = task.get("plugins", self._unloaded)
+            if self._unloaded:
+                _load(self._unloaded)
+            self._unloaded = []
             if "store" in task:
                 answer = self._into_store(task)
             elif "batches" in task:
@@ -207,23 +219,14 @@ class Computer:
 
 
 def _load(plugins: list[ShippedPlugin]) -> None:
-    """Loads plug-ins from the sweep's paths, or from their content on a machine without these files."""
-    from pauseframe.plugins.load import is_loaded, load
+    """Loads plug-ins from the content that the sweep read."""
+    from pauseframe.plugins.load import is_loaded, load_shipped
 
     for one in plugins:
-        path, content = Path(one["path"]), base64.b64decode(one["content"])
-        if is_loaded(path.name, one["sha256"]):
-            continue
-        if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == one["sha256"]:
-            load([path], quiet=True)
-            continue
-        folder = tempfile.mkdtemp(prefix="pauseframe-plugin-")
-        copy = Path(folder) / path.name
-        copy.write_bytes(content)
-        try:
-            load([copy], quiet=True)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        path = Path(one["path"])
+        if not is_loaded(path.name, one["sha256"]):
+            others = {name: base64.b64decode(content) for name, content in one["others"].items()}
+            load_shipped(path, base64.b64decode(one["content"]), others)
 
 
 def compute(task: Task) -> Answer:
