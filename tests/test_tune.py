@@ -33,6 +33,7 @@ from pauseframe.tune.chance import seeds_needed
 from pauseframe.tune.export import export_answer
 from pauseframe.tune.formulas import facts_of, suggestions
 from pauseframe.tune.metrics import format_metric, kaplan_meier, parse_metric
+from pauseframe.tune.neighbours import worse_by
 from pauseframe.tune.parameters import Space, read_parameter
 from pauseframe.tune.search import Search
 from pauseframe.tune.spec import spec_from_table
@@ -141,6 +142,19 @@ def test_of_settings_that_break_a_constraint_in_every_seed_the_least_violating_i
         tried = [one.setting.changes["w"] for one in found.trials if one.setting.changes]
         assert bad(found.nearest.changes["w"]) == min(map(bad, tried))
         assert (found.nearest.any_broken, found.nearest.seeds) == (5, 5)
+
+
+def test_losses_of_a_maximized_metric_are_shares_of_it():
+    """A goodput cannot worsen by more than 100 %, and a plus sign would read as a gain."""
+    assert worse_by(23.19, 52.45, maximize=True) == pytest.approx(1.558, abs=0.001)
+    assert worse_by(52.45, 23.19, maximize=True) < 1 < worse_by(2.5, 2.0, maximize=False) == 1.25
+    surface = lambda at, seed: {"goodput_bps": 1e9 * max(1.0, 64 - abs(at.get("w", 1) - 37) * 2)}  # noqa: E731
+    found = answered(surface, parameters=W, objectives=[{"maximize": "goodput_bps"}], trials=8)
+    ratios = [ratio for one in found.sensitivity for point in one.points for ratio in point.ratios]
+    assert ratios
+    assert max(ratios) <= 2
+    point = {"value": 77, "kept": True, "ratios": [worse_by(23.19, 52.45, maximize=True)]}
+    assert text._point(point) == "77 (56 % worse)"
 
 
 def test_rare_breaks_are_allowed_as_declared():

@@ -124,11 +124,11 @@ def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
     axis = _x_axis(one["path"], record)
     traces: list[Trace] = []
     for number, objective in enumerate(record["objectives"]):
-        rows = [(_x(one["value"], axis), 1.0, text.label(one["value"]))]
+        rows = [(_x(one["value"], axis), 0.0, text.label(one["value"]))]
         rows += [
             (
                 _x(point["value"], axis),
-                point["ratios"][number],
+                (point["ratios"][number] - 1) * 100,
                 text.label(point["value"]) + ("" if point["kept"] else f", {point['why']}"),
             )
             for point in one["points"]
@@ -137,14 +137,14 @@ def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
         order = axis.get("categoryarray")
         rows.sort(key=lambda row: row[0] if order is None else order.index(row[0]))
         x, y, names = zip(*rows, strict=True)
-        trace = figures._line(number, objective["metric"], list(x), figures.short(y), "× %{y:.3~g}<br>%{customdata}")
+        trace = figures._line(number, objective["metric"], list(x), figures.short(y), "%{y:.3~g} %<br>%{customdata}")
         traces.append(trace | {"mode": "lines+markers", "customdata": list(names), "cliponaxis": False})
     ends = [traces[0]["x"][0], traces[0]["x"][-1]]
     limit: Trace = figures._line(
-        len(traces), f"{record['tolerance'] * 100:g} % worse", ends, [1 + record["tolerance"]] * 2, ""
+        len(traces), f"{record['tolerance'] * 100:g} % worse", ends, [record["tolerance"] * 100] * 2, ""
     )
     traces.append(limit | {"mode": "lines", "line": {"dash": "dot"}, "hoverinfo": "skip"})
-    return figures.plot(traces, axis, {"title": "worse by", "ticksuffix": "×"})
+    return figures.plot(traces, axis, {"title": "worse by", "ticksuffix": " %"})
 
 
 def _dots(record: dict[str, Any], number: int, scale: float, x_of: Callable[[dict[str, Any]], Any]) -> list[Trace]:

@@ -46,13 +46,14 @@ def slack(parameter: Parameter, value: Value, points: list[Point], tolerance: fl
 
 
 def worse_by(one: float, other: float, maximize: bool) -> float:
-    """Ratio by which `one` is worse than `other`; above 1 is worse."""
+    """1 and the loss of `one` as a share of `other`; above 1 is worse. Half of a maximized metric is a loss of 50 %."""
     if one == other:
         return 1.0
     if math.isinf(one) or math.isinf(other):
         return math.inf if math.isinf(one) else 0.0
-    above, below = (other, one) if maximize else (one, other)
-    return above / below if below else math.inf
+    if not other:
+        return 0.0 if maximize else math.inf
+    return 2 - one / other if maximize else one / other
 
 
 def _edge(

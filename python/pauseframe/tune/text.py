@@ -275,8 +275,9 @@ def _point(one: dict[str, Any]) -> str:
         why = "refused" if not one["ratios"] else one["why"] or "no value"
         return f"{label(one['value'])} ({why})"
     worst = (max(ratios) - 1) * 100
-    change = f"{worst:+.0f}" if abs(worst) >= 10 else f"{worst:+.2g}"
-    return f"{label(one['value'])} ({change} %)"
+    size = f"{abs(worst):.0f}" if abs(worst) >= 10 else f"{abs(worst):.2g}"
+    change = f"{size} % {'worse' if worst > 0 else 'better'}" if worst else "equal"
+    return f"{label(one['value'])} ({change})"
 
 
 def _front(record: dict[str, Any]) -> Table:
