@@ -430,6 +430,7 @@ def test_tables_are_exported(desk):
     assert (done.exit_code, done.stdout.split()) == (0, ["tables/flows.csv"])
     flows = pl.read_csv("tables/flows.csv")
     assert (flows.height, flows.columns) == (len(run.flows), run.flows.column_names)
+    assert ("src" in run.flows, "source" in run.flows, run.flows[0] in run.flows) == (True, False, True)
     assert CliRunner().invoke(app, ["export", "arrow", "out"]).exit_code == 0
     assert pl.read_ipc("out/arrow/flows.arrow").equals(
         pl.read_parquet("out/flows.parquet").cast(pl.read_ipc("out/arrow/flows.arrow").schema)

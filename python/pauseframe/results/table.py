@@ -30,7 +30,7 @@ class Table:
     """A table in Arrow's memory layout: polars, pandas, pyarrow and DuckDB read it without copying.
 
     `len(table)` is the number of rows, iteration yields rows as dicts, `table[0]` is the first row, and
-    `table["fct_us"]` a column.
+    `table["fct_us"]` a column, which `"fct_us" in table` looks for.
     """
 
     def __init__(self, core: _core.Table) -> None:
@@ -61,6 +61,10 @@ class Table:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self.to_polars().iter_rows(named=True)
+
+    def __contains__(self, key: object) -> bool:
+        """True for the name of a column, and for a row."""
+        return key in self.column_names if isinstance(key, str) else any(row == key for row in self)
 
     @overload
     def __getitem__(self, key: int) -> dict[str, Any]: ...
