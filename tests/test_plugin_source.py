@@ -4,6 +4,7 @@ import itertools
 import json
 import linecache
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -332,6 +333,32 @@ def test_a_sweep_takes_modules_along(tmp_path):
     done = cli("sweep", "scenario.toml", "--plugin", file, "--set", f"{key}=1,0.5", "--out", "s", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len({one["fingerprint"] for one in pf.load_sweep(tmp_path / "s").manifests}) == 2
+
+
+def test_the_command_that_repeats_a_failed_run_loads_the_plugin(tmp_path):
+    body = "pair.timer = 0 * (1 // (self.k - 3))"
+    stem = f"source{next(numbers)}"
+    text = RATE.format(head="", stem=stem, options=", compile=False", body=body, helper="")
+    (tmp_path / f"{stem}.py").write_text(text.replace("count: int = 0", "k = pf.constant(1, 'k')"))
+    (tmp_path / "scenario.toml").write_text(
+        RATE_INCAST.replace("preset =", f'rdma_control = "{stem}:{stem}", preset =')
+    )
+    options = ("--plugin", f"{stem}.py", "--set", f"transport.{stem}_k=1,3", "--out", "out")
+    cli("sweep", "scenario.toml", *options, cwd=tmp_path)
+    (failure,) = pf.load_sweep(tmp_path / "out").failures
+    again = cli(*shlex.split(failure["command"])[1:], cwd=tmp_path)
+    assert "ZeroDivisionError" in again.stderr, again.stderr
+    assert f"--plugin {stem}.py" in failure["command"]
+
+
+@pytest.mark.parametrize(("value", "message"), [("None", "it returns nothing"), ("'a'", "it returns text")])
+def test_a_result_that_is_no_number_is_named_in_the_interpreter(tmp_path, value, message):
+    text = TCP.replace("return max(window.cwnd // 2, window.mss)", f"return {value}")
+    file = loaded(tmp_path, "window.cwnd += ack.acked", text=text, interpreted=True)
+    with pytest.raises(pf.RunError, match=f"{message}: return a whole number") as error:
+        pf.run(INCAST, set={"transport.congestion_control": file.names[0]}, progress=False)
+    assert "compile=False" not in str(error.value)
+    assert f"{file.path}:12" in str(error.value)
 
 
 def test_a_mistake_in_a_module_has_its_line(tmp_path):

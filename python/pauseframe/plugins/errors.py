@@ -69,7 +69,8 @@ def heard() -> Iterator[list[BaseException]]:
 def with_cause(message: str, cause: BaseException) -> str:
     """The core's message about a function that failed, with the exception in place of what the function returned."""
     method = place_of_method(message)
-    place = _last_frame(cause.__traceback__) or (f" ({method}; compile=False names the line)" if method else "")
+    hint = "; compile=False names the line" if _is_compiled(message) else ""
+    place = _last_frame(cause.__traceback__) or (f" ({method}{hint})" if method else "")
     raised = f"raised {type(cause).__name__}: {cause}{place}"
     told, count = re.subn(
         r"(its function \w+) (?:reported an error|set .*?|gave .*?|returned .*?)(?=\. The run of |$)",
@@ -84,6 +85,12 @@ def _last_frame(trace: TracebackType | None) -> str:
     """The user's line; compiled code leaves none."""
     frames = [frame for frame in traceback.extract_tb(trace) if "/pauseframe/" not in frame.filename]
     return f" ({frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
+
+
+def _is_compiled(message: str) -> bool:
+    found = re.search(r'congestion control "([^"]+)"', message)
+    description = registered.get(found[1]) if found else None
+    return description is None or description.compile
 
 
 def place_of_method(message: str) -> str:

@@ -81,7 +81,7 @@ def _callback(
 ) -> Callable[..., Any]:
     kinds = [kind if issubclass(kind, Structure) else None for _, kind in method.arguments]
     failure: Any = {"status": FAILED, "count": 0, "number": float("nan")}[method.returns]
-    results: dict[str, Callable[[Any], Any]] = {"status": lambda _: OK, "count": _count, "number": float}
+    results: dict[str, Callable[[Any], Any]] = {"status": lambda _: OK, "count": _count, "number": _float}
     result = results[method.returns]
 
     def callback(block: int, *given: int) -> Any:
@@ -96,4 +96,20 @@ def _callback(
 
 
 def _count(value: Any) -> int:
-    return NOT_A_NUMBER if value != value else int(value)  # noqa: PLR0124 (NaN)
+    if value != value:  # noqa: PLR0124 (NaN)
+        return NOT_A_NUMBER
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"it returns {_kind(value)}: return a whole number") from None
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"it returns {_kind(value)}: return a number") from None
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else "text" if isinstance(value, str) else f"a {type(value).__name__}"

@@ -260,7 +260,7 @@ def settle(outcome: Outcome, folder: Path, target: Target, failed: set[str]) -> 
             raise RunError(
                 f"no room left for results: {error}; what is finished is kept, the same command does the rest"
             )
-        entry = record_failure(folder / run.path, scenario_of(run), run, error)
+        entry = record_failure(folder / run.path, scenario_of(run), run, error, target.plugins)
     except OSError as problem:
         text = f"{folder / run.path}: {problem}; what is finished is kept, the same command does the rest"
         raise RunError(text) from problem

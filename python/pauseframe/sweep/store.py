@@ -26,9 +26,10 @@ from pauseframe.results.folder import FINISHED, digest_of
 from pauseframe.sweep.batch import BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from pauseframe.plugins.load import LoadedFile
     from pauseframe.scenario.plain import Settings
     from pauseframe.sweep.plan import PlannedRun
     from pauseframe.types import Manifest, SealedFile
@@ -149,15 +150,22 @@ def file_flaw(path: Path, sealed: SealedFile | None, *, contents: bool = True) -
     return None
 
 
-def record_failure(target: Path, scenario: str, run: PlannedRun, message: str) -> FailureEntry:
-    """Writes `error.json` and the scenario into a run's folder; returns the content of `error.json`."""
+def record_failure(
+    target: Path, scenario: str, run: PlannedRun, message: str, plugins: Sequence[LoadedFile] = ()
+) -> FailureEntry:
+    """Writes `error.json` and the scenario into a run's folder; returns the content of `error.json`.
+
+    The command of the entry names those of `plugins` that the scenario uses.
+    """
     path = target / SCENARIO_FILE
+    used = [one.path for one in plugins if any(f'"{name}"' in scenario for name in one.names)]
+    options = [part for file in used for part in ("--plugin", file)]
     entry: FailureEntry = {
         "axes": dict(run.axes),
         "seed": run.seed,
         "key": run.key,
         "message": message,
-        "command": f"pauseframe run {shlex.quote(str(path))}",
+        "command": shlex.join(["pauseframe", "run", str(path), *options]),
     }
     target.mkdir(parents=True, exist_ok=True)
     write_text(path, scenario)
