@@ -1,7 +1,7 @@
 """Modules of the user's own that a plug-in imports: found, kept with their content, and imported for it alone.
 
 They are files beside the plug-in or below its folder, or elsewhere on the module path outside of installed packages. A
-plug-in gets copies of its own, so that neither another plug-in's module of the same name nor an earlier version of the
+plug-in gets its private copies, so that neither another plug-in's module of the same name nor an earlier version of the
 file counts, and the digest covers what is executed.
 """
 
