@@ -123,6 +123,20 @@ def test_a_table_of_a_generator_with_a_seed_is_fine(tmp_path, head):
     assert file.names
 
 
+def test_functions_that_hand_each_other_on_end(tmp_path):
+    """Methods of objects and inner functions are new objects each time."""
+    head = "class Box:\n    def get(self, f):\n        return 1\nBOX = Box()\ndef again(f):\n    return again(BOX.get)"
+    head += "\ndef inner(f):\n    return inner(lambda: f) if f is None else 1"
+    assert loaded(tmp_path, "window.cwnd += inner(BOX.get)", head=head, interpreted=True).names
+    assert loaded(tmp_path, "window.cwnd += again(1)", head=head, interpreted=True).names
+
+
+def test_a_value_of_a_star_import_is_followed(tmp_path):
+    (tmp_path / "starred.py").write_text("import random\nSHARE = random.random()\n")
+    with pytest.raises(pf.InputError, match=r"SHARE, used by Mine.increase \(.*starred.py, line 2\)"):
+        loaded(tmp_path, "window.cwnd += int(SHARE)", head="from starred import *")
+
+
 def test_what_cannot_be_followed_is_noted(tmp_path, capfd):
     head = "import polars\ndef apply(function, *values):\n    return 1"
     body = "window.cwnd += eval('1') + len(polars.Series([1])) + apply(max, *(window, 2))"

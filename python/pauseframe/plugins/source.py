@@ -119,7 +119,7 @@ class _Walk:
     ) -> None:
         names, values = parameters(node, function)
         values |= dict(zip(names, given, strict=False)) | {key: one for key, one in named.items() if key in values}
-        key = (id(node), at.at_load, *(id(one) for one in values.values()))
+        key = (id(node), at.at_load, *map(_identity, values.values()))
         if key in self._seen:
             return
         self._seen.add(key)
@@ -217,10 +217,10 @@ class _Walk:
 
     def _imported(self, statement: ast.ImportFrom, name: str, at: _Place) -> None:
         for alias in statement.names:
-            if name == (alias.asname or alias.name):
+            if name == (alias.asname or alias.name) or alias.name == "*":
                 module = Imported(statement.module or "", statement.level, None).module(at.scope.globals)
                 if _is_own_module(module):
-                    self.name(vars(module), alias.name, at)
+                    self.name(vars(module), name if alias.name == "*" else alias.name, at)
 
     def _keep(self, names: Mapping[str, Any], name: str) -> None:
         if (text := _text(names.get(name, UNKNOWN))) is not None:
@@ -330,6 +330,13 @@ def _parts(value: Any) -> list[Any]:
     if not isinstance(value, type | types.ModuleType | types.FunctionType) and _is_own(value):
         return [*getattr(value, "__dict__", {}).values()]
     return []
+
+
+def _identity(value: Any) -> Any:
+    """The identity of an argument; inner functions and bound methods are new objects at each look."""
+    if isinstance(value, types.MethodType):
+        return id(value.__func__), id(value.__self__)
+    return id(value.node) if isinstance(value, Nested) else id(value)
 
 
 def _content(cell: types.CellType) -> Any:
