@@ -123,6 +123,25 @@ def test_a_table_of_a_generator_with_a_seed_is_fine(tmp_path, head):
     assert file.names
 
 
+def test_objects_of_the_user_cause_no_notes(tmp_path, capfd):
+    head = """
+import collections, dataclasses, math
+Pair = collections.namedtuple("Pair", "a b")
+PAIR = Pair(1, 2)
+@dataclasses.dataclass
+class Step:
+    size: float = 2.0
+    @classmethod
+    def twice(cls):
+        return cls(4.0)
+    def grown(self, by):
+        return self.size * by
+STEP = Step.twice()
+"""
+    loaded(tmp_path, "window.cwnd += int(STEP.grown(PAIR.a) + math.sqrt(4.0))", head=head, interpreted=True)
+    assert "not checked" not in capfd.readouterr().err
+
+
 def test_functions_that_hand_each_other_on_end(tmp_path):
     """Methods of objects and inner functions are new objects each time."""
     head = "class Box:\n    def get(self, f):\n        return 1\nBOX = Box()\ndef again(f):\n    return again(BOX.get)"

@@ -7,6 +7,8 @@ of a module that make a value which a method uses run once, as the plug-in loads
 from __future__ import annotations
 
 import ast
+import re
+import sys
 import types
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -98,11 +100,11 @@ class _Walk:
             return
         code, cells = function.__code__, function.__closure__ or ()
         nodes = function_nodes(function)
-        if not nodes:
+        if not nodes and not function.__name__.startswith("__"):  # dataclasses make some
             self._note(at, None, f"the source of {function.__name__} cannot be found, so it is not checked")
         closed = {name: _content(cell) for name, cell in zip(code.co_freevars, cells, strict=True)}
         outer = Scope(code.co_filename, function.__globals__, closed)
-        label = at.label.partition(", called by ")[2] or at.label
+        label = _user(at.label)
         is_method = function.__qualname__ == at.label
         label = at.label if is_method or not at.scope.file else f"{function.__name__}, called by {label}"
         for node in nodes:
@@ -165,7 +167,7 @@ class _Walk:
             self._note(at, node, f"what {ast.unparse(node)} gives is known only in the run, so it is not checked")
         elif function is UNKNOWN and (isinstance(node.func, ast.Name) or hands_over):
             self._note(at, node, f"{text} is known only in the run, so what it does is not checked")
-        elif function is not UNKNOWN and not is_trusted(inner):
+        elif function is not UNKNOWN and not (is_trusted(inner) or _is_of_own_module(inner)):
             self._note(at, node, f"{text} is of another package, so it is not checked")
 
     def _reference(self, node: ast.Name | ast.Attribute, at: _Place) -> None:
@@ -190,7 +192,7 @@ class _Walk:
             for one in vars(base).values() if _is_own(base) else ():
                 function = one.fget if isinstance(one, property) else getattr(one, "__func__", one)
                 if isinstance(plain(function), types.FunctionType):
-                    self.function(function, [], {}, at)
+                    self.function(function, [base] if isinstance(one, classmethod) else [], {}, at)
 
     # --- statements of modules, which run once
 
@@ -203,8 +205,7 @@ class _Walk:
         self._keep(names, name)
         file = names.get("__file__")
         tree = parsed(file, names) if isinstance(file, str) and is_own_file(file) else None
-        user = at.label.partition(", called by ")[2] or at.label
-        here = replace(at, label=f"{name}, used by {user}", scope=Scope(file or "", names), at_load=True)
+        here = replace(at, label=f"{name}, used by {_user(at.label)}", scope=Scope(file or "", names), at_load=True)
         for statement in _statements(tree.body if tree is not None else []):
             if isinstance(statement, ast.ImportFrom):
                 self._imported(statement, name, here)
@@ -315,6 +316,16 @@ def _is_own(value: Any) -> bool:
     cls = value if isinstance(value, type) else type(value)
     functions = [one for one in vars(cls).values() if isinstance(one, types.FunctionType)]
     return any(is_own_file(one.__code__.co_filename) for one in functions)
+
+
+def _is_of_own_module(value: Any) -> bool:
+    """True for a class that another package made for a module of the user, such as a named tuple."""
+    return isinstance(value, type) and _is_own_module(sys.modules.get(value.__module__))
+
+
+def _user(label: str) -> str:
+    """The method in the label of what it uses."""
+    return re.split(", (?:called|used) by ", label)[-1]
 
 
 def _is_own_module(value: Any) -> bool:
