@@ -191,8 +191,9 @@ def test_fields_in_helpers_are_checked(tmp_path, how, interpreted):
     with pytest.raises(pf.InputError, match=message) as error:
         loaded(tmp_path, body, text=RATE, helper=helper, interpreted=interpreted)
     lines = (tmp_path / error.value.args[0].partition(f"{tmp_path}/")[2].partition(",")[0]).read_text().splitlines()
-    field = re.search(r"\): (?:pf\.uniform\()?(\w+)", str(error.value))[1]
-    assert field in lines[int(re.search(r"line (\d+)\)", str(error.value))[1]) - 1]
+    field, *_ = re.findall(r"\): (?:pf\.uniform\()?(\w+)", str(error.value))
+    line, *_ = re.findall(r"line (\d+)\)", str(error.value))
+    assert field in lines[int(line) - 1]
 
 
 def test_the_rate_of_a_delivery_can_only_be_read(tmp_path):

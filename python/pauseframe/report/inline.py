@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from pauseframe.report.data import RunData
     from pauseframe.report.figures import Figure
-    from pauseframe.sweep.results import Sweep
 
 RECEIVED = "received_bps"
 """The metric of `run.plot` that every run has."""
@@ -53,7 +52,7 @@ class InlinePage:
 def plot_runs(runs: Sequence[RunData], metric: str, lines: str | None) -> InlinePage:
     """A metric of runs over time."""
     if metric == RECEIVED:
-        return _inline(figures.throughput_figures(runs), metric)
+        return in_frame(figures.throughput_figures(runs), metric)
     if metric not in figures.LINES:
         raise InputError(none_of(metric, [RECEIVED, *figures.LINES]))
     found = figures.line_figures(runs, lines, [metric])
@@ -68,20 +67,10 @@ def plot_runs(runs: Sequence[RunData], metric: str, lines: str | None) -> Inline
             f'the run has no samples of {metric}{names}: record them with record.series = {{ every = "10 us", '
             'ports = ["*"], flows = ["*"] }'
         )
-    return _inline(found[0].parts, found[0].title)
+    return in_frame(found[0].parts, found[0].title)
 
 
-def plot_sweep(sweep: Sweep, metric: str) -> InlinePage:
-    """The medians of a metric over the axes of a sweep."""
-    from pauseframe.report.sweep import multiples
-    from pauseframe.sweep.compare import compare
-    from pauseframe.sweep.tables import title
-
-    comparison = compare([sweep.folder], metrics=[metric])
-    panels = multiples(comparison, metric, relative=False)
-    return _inline(panels, ". ".join([title(metric), *comparison.missing]))
-
-
-def _inline(parts: Sequence[tuple[str, Figure]], title: str) -> InlinePage:
+def in_frame(parts: Sequence[tuple[str, Figure]], title: str) -> InlinePage:
+    """Figures with their captions as a page."""
     height = HEADING + sum(figure.get("height", 300) + LEGEND for _, figure in parts)
     return InlinePage(page(parts, title=title), f"figure of {title}", height)

@@ -9,9 +9,10 @@ from urllib.parse import quote
 from pauseframe.files.atomic import write_text
 from pauseframe.report import figures
 from pauseframe.report.html import render
+from pauseframe.report.inline import in_frame
 from pauseframe.report.sweep_answer import decisive, sentence
 from pauseframe.sweep import tables
-from pauseframe.sweep.compare import SOURCE
+from pauseframe.sweep.compare import SOURCE, compare
 from pauseframe.sweep.results import MANIFEST, load_sweep
 from pauseframe.sweep.spec import label
 from pauseframe.terminal.text import is_number
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from pauseframe.report.data import RunData
     from pauseframe.report.figures import Figure, Trace
+    from pauseframe.report.inline import InlinePage
     from pauseframe.sweep.compare import Cell, Comparison
 
 MULTIPLE = 210
@@ -89,6 +91,13 @@ def _metric(
         "ratios": [(name, add(figure)) for name, figure in multiples(comparison, metric, relative=True)],
         "rows": tables.rows(comparison, metric),
     }
+
+
+def plot_sweep(folder: Path, metric: str) -> InlinePage:
+    """The medians of a metric over the axes of a sweep."""
+    comparison = compare([folder], metrics=[metric])
+    panels = multiples(comparison, metric, relative=False)
+    return in_frame(panels, ". ".join([tables.title(metric), *comparison.missing]))
 
 
 def multiples(

@@ -285,9 +285,9 @@ class Sweep:
 
         `metric` is named as in the summary. Raises InputError if no run has it.
         """
-        from pauseframe.report.inline import plot_sweep
+        from pauseframe.report.sweep import plot_sweep
 
-        return plot_sweep(self, metric)
+        return plot_sweep(self.folder, metric)
 
     def _typed_axes(self) -> dict[str, type]:
         return {axis: _kind(values) for axis, values in self.axes.items()}
