@@ -7,7 +7,7 @@ from pathlib import Path
 import pauseframe as pf
 import pytest
 from pauseframe.deploy import DeployError, Settings, write_deployment
-from pauseframe.fabric.routing import update_routes
+from pauseframe.fabric.routing import tree_ports, update_routes
 from pauseframe.lint import lint
 
 FABRIC = "leaf_spine:leaves=3,spines=2,hosts_per_leaf=2,planes=2"
@@ -114,3 +114,26 @@ def test_two_ports_of_a_host_in_one_plane_are_refused(tmp_path: Path) -> None:
     pf.write_plan(pf.plan_routes(fabric, "up_down", vlans=3, first_vlan=100), fabric, tmp_path / "plan")
     with pytest.raises(DeployError, match=r"host0 and host0\.eth2 are NICs of host0: both have VLAN 100"):
         write_deployment(tmp_path / "plan", tmp_path / "out", Settings())
+
+
+def test_a_drawing_has_the_routes_of_the_plane(plan: Path) -> None:
+    """The tree to a host's second port comes from second ports, and stays in their plane."""
+    fabric = pf.load_topology(plan / "topology.graphml").with_single_ports()
+    routes = pf.read_routes(str(plan), fabric)
+    ports = tree_ports(routes, fabric, 103, "host0.eth2")
+    assert {f"host{number}:eth2" for number in range(1, 6)} <= set(ports)
+    assert not [port for port in ports if "-p0" in port or (port.endswith(":eth1") and port.startswith("host"))]
+    assert {port.partition(":")[0] for port in ports} >= {"leaf0-p1", "leaf1-p1", "leaf2-p1"}
+    assert not [port for port in ports if port.startswith("host0")]
+    first = tree_ports(routes, fabric, 100, "host0")
+    assert {f"host{number}:eth1" for number in range(1, 6)} <= set(first)
+    assert not [port for port in first if "-p1" in port]
+
+
+def test_a_drawing_has_the_second_ports_of_other_hosts() -> None:
+    fabric = pf.load_topology("leaf_spine:leaves=4,spines=2,hosts_per_leaf=2,ports_per_host=2").with_single_ports()
+    ports = set(tree_ports(pf.plan_routes(fabric, "up_down", vlans=1), fabric, 1, "host0.eth2"))
+    assert {f"host{host}:eth{port}" for host in range(1, 8) for port in (1, 2)} <= ports
+    assert not [port for port in ports if port.startswith("host0:")]
+    with pytest.raises(pf.FabricError, match='"leaf1" is not a host'):
+        tree_ports(pf.plan_routes(fabric, "up_down", vlans=1), fabric, 1, "leaf1")

@@ -60,6 +60,16 @@ def cut_off(topology: _core.Topology) -> CutOff | None:
     return CutOff(gone, _without(graph, set(gone)), switches)
 
 
+def reachable_ports(topology: _core.Topology, to: str) -> list[str]:
+    """The ports of other hosts from which links lead to `to`: a host, or "NAME.PORT" for a further port of one."""
+    graph = json.loads(topology.write("node-link"))
+    owner = {node["id"]: node.get("port_of", node["id"]) for node in graph["nodes"] if node.get("kind") == "host"}
+    if to not in owner:
+        raise _core.FabricError(f'"{to}" is not a host of the topology')
+    part = _parts(graph, hosts=set(owner))
+    return [node for node, host in owner.items() if host != owner[to] and part.get(node) == part.get(to)]
+
+
 @contextmanager
 def naming_cut_off(topology: _core.Topology, *, remedy: str = "") -> Iterator[None]:
     """If no routes exist because nodes are cut off, names these in the error."""

@@ -22,7 +22,7 @@ from pauseframe import _core
 from pauseframe._core import Routes
 from pauseframe.fabric.checked import needs_topology, plan_routes
 from pauseframe.fabric.draw import draw
-from pauseframe.fabric.parts import cut_off, naming_cut_off
+from pauseframe.fabric.parts import cut_off, naming_cut_off, reachable_ports
 from pauseframe.files.atomic import whole_folder
 from pauseframe.files.reading import read_text
 from pauseframe.types import PlanSummary
@@ -444,9 +444,13 @@ def read_groups(path: str | Path, topology: _core.Topology) -> list[list[int]]:
 
 
 def tree_ports(routes: Routes, topology: _core.Topology, vlan: int, to: str) -> list[str]:
-    """The ports by which packets for host `to` leave in a VLAN, from every host that may send to it."""
-    hosts = [name for name, kind, _ in topology.nodes() if kind == "host" and name != to]
-    return sorted({port for host in hosts for port in routes.route(vlan, host, to)})
+    """The ports by which packets for `to`, a port of a host, leave in a VLAN, from every port that can reach it.
+
+    The ports are those of other hosts in its plane. The first port of a host has the host's name, further ones
+    "NAME.PORT".
+    """
+    senders = reachable_ports(topology, to)
+    return sorted({port for sender in senders for port in routes.route(vlan, sender, to)})
 
 
 def what_ifs(
