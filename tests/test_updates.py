@@ -464,6 +464,86 @@ def test_a_chain_of_updates_is_the_same_in_memory_and_through_files(seed, tmp_pa
     chain(fabric, 4, seed, tmp_path)
 
 
+SEVERAL_PORTS = (
+    "leaf_spine:leaves=4,spines=2,hosts_per_leaf=2,ports_per_host=2",
+    "leaf_spine:leaves=3,spines=2,hosts_per_leaf=2,ports_per_host=3",
+    "leaf_spine:leaves=3,spines=2,hosts_per_leaf=2,planes=2",
+)
+
+
+def redrawn(topology, *, lost=(), turned=False, named=False):
+    """`topology` as a file lists it: without some links, from the last link on, or with names of ports."""
+    graph = json.loads((with_port_names(topology) if named else topology).write("node-link"))
+    edges = [edge for number, edge in enumerate(graph["edges"]) if number not in lost]
+    graph["edges"] = [{**edge, "link": number} for number, edge in enumerate(edges[::-1] if turned else edges)]
+    return pf.Topology.parse(json.dumps(graph), "node-link").with_single_ports()
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("fabric", SEVERAL_PORTS)
+def test_a_dead_port_of_a_host_moves_no_other(fabric, named, tmp_path):
+    """Whichever port is lost, and in whichever order a file lists the links: ports keep the names of the plan."""
+    whole = pf.load_topology(fabric)
+    old = redrawn(whole, named=named)
+    routes = pf.plan_routes(old, "up_down", vlans=2)
+    own = [number for number, (a, b, *_) in enumerate(whole.links()) if "host0" in (a, b)]
+    names = ["host0", *(f"host0.eth{number}" for number in range(2, len(own) + 1))]
+    assert len(own) > 1
+    for lost, gone in [((), []), *(((link,), [name]) for link, name in zip(own, names, strict=True))]:
+        for turned in (False, True):
+            new = redrawn(whole, lost=lost, turned=turned, named=named)
+            update = update_routes(routes, new, failed=True)
+            assert (update["moved_hosts"], update["cut_off"]) == ([], gone)
+            assert update["kept"] == [vlan for vlan, _ in routes.vlans]
+            assert update["changes"] == update["renumbered"] == []
+            ports = {node["id"] for node in json.loads(update["topology"].write("node-link"))["nodes"]}
+            assert set(names) - ports == set(gone)
+            assert update["routes"].check()["clean"]
+    # The port that is left keeps its name through further updates, and the first one gets its name back.
+    update = update_routes(routes, redrawn(whole, lost=own[:1], named=named), failed=True)
+    write_update(update, tmp_path / "made")
+    planned = pf.load_topology(tmp_path / "made" / "plan" / "topology.graphml")
+    read = pf.read_routes(str(tmp_path / "made" / "plan"), planned)
+    again = update_routes(read, redrawn(whole, lost=own[:1], named=named), failed=True)
+    assert (again["moved_hosts"], again["changes"], again["cut_off"]) == ([], [], [])
+    back = update_routes(read, redrawn(whole, turned=True, named=named))
+    assert (back["moved_hosts"], back["kept"]) == ([], update["kept"])
+
+
+UNCHANGED = (
+    ("dragonfly:p=1,a=4,h=1,g=5", None),
+    ("jellyfish:switches=14,network_ports=4,hosts_per_switch=2", None),
+    ("torus:lengths=3x3", None),
+    ("torus:lengths=3x3", "lash"),
+    ("torus:lengths=4x4", "dfsssp"),
+    ("fat_tree:k=4", "up_down"),
+    ("jellyfish:switches=10,network_ports=4,hosts_per_switch=2", "edst"),
+    ("leaf_spine:leaves=3,spines=2,hosts_per_leaf=2,planes=2", "order_pair"),
+)
+
+
+@pytest.mark.parametrize(("fabric", "engine"), UNCHANGED)
+def test_what_changes_no_route_changes_no_row(fabric, engine, tmp_path):
+    """An update to the same topology, or with one more host at a switch, keeps all VLANs: gaps stay gaps."""
+    topology = pf.load_topology(fabric).with_single_ports()
+    routes = pf.plan_routes(topology, *[engine] * (engine is not None))
+    vlans = [vlan for vlan, _ in routes.vlans]
+    write_plan(routes, topology, tmp_path / "plan")
+    read = pf.read_routes(str(tmp_path / "plan"), topology)
+    for old in (routes, read):
+        update = update_routes(old, topology)
+        assert (update["kept"], update["renumbered"], update["changes"]) == (vlans, [], [])
+        assert update["routes"].write("csv") == old.write("csv")
+    if "planes" not in fabric:
+        graph = pf.to_networkx(topology)
+        switch = next(name for name, kind, _ in topology.nodes() if kind == "switch" and f"{name}" in graph["host0"])
+        graph.add_node("new", kind="host")
+        graph.add_edge("new", switch, rate="10 Gbps", delay="1 us")
+        update = update_routes(read, pf.from_networkx(graph))
+        assert (update["kept"], update["renumbered"], update["changes"]) == (vlans, [], [])
+        assert update["routes"].check()["clean"]
+
+
 def updates(fabric, count, seed):
     draw = random.Random(seed)
     topology = pf.load_topology(fabric)

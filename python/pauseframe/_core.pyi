@@ -330,6 +330,9 @@ class Routes:
     def notes(self) -> list[str]:
         """Notes about data that the reader assumed or left out."""
     @property
+    def topology(self) -> Topology:
+        """The topology that the tables are for."""
+    @property
     def vlans(self) -> list[tuple[int, int]]:
         """The VLANs, each with its lane, as (VLAN, lane)."""
     @property

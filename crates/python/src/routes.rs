@@ -56,6 +56,12 @@ impl Routes {
     }
 
     #[getter]
+    fn topology(&self) -> Topology {
+        let (graph, labels) = (Arc::clone(&self.graph), Arc::clone(&self.labels));
+        Topology { graph, labels, notes: Vec::new() }
+    }
+
+    #[getter]
     fn vlans(&self) -> Vec<(u16, u8)> {
         self.tables.vlans().iter().map(|vlan| (vlan.id, vlan.lane)).collect()
     }

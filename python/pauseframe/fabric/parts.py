@@ -155,13 +155,17 @@ def _largest(part: Mapping[str, int], owner: Mapping[str, str]) -> set[str]:
 
 
 def _without(graph: Mapping[str, Any], gone: set[str]) -> _core.Topology:
-    """The topology without these nodes. A port of a host whose first port is gone becomes a host of the same name."""
-    nodes = [
-        {key: value for key, value in node.items() if key not in ("port", "port_of")}
-        if node.get("port_of") in gone
-        else node
-        for node in graph["nodes"]
-        if node["id"] not in gone
-    ]
+    """The topology without these nodes. If the first port of a host is gone, the next one becomes the host."""
+    nodes: list[dict[str, Any]] = []
+    heirs: dict[str, str] = {}
+    for node in (node for node in graph["nodes"] if node["id"] not in gone):
+        first = node.get("port_of")
+        if first in heirs:
+            nodes.append({**node, "port_of": heirs[first]})
+        elif first in gone:
+            heirs[first] = node["id"]
+            nodes.append({key: value for key, value in node.items() if key not in ("port", "port_of")})
+        else:
+            nodes.append(node)
     edges = [edge for edge in graph["edges"] if not {edge["source"], edge["target"]} & gone]
     return _core.Topology.parse(json.dumps({**graph, "nodes": nodes, "edges": edges}), "node-link")

@@ -23,6 +23,7 @@ from pauseframe._core import Routes
 from pauseframe.fabric.checked import needs_topology, plan_routes
 from pauseframe.fabric.draw import draw
 from pauseframe.fabric.parts import cut_off, naming_cut_off, reachable_ports
+from pauseframe.fabric.planned_names import with_planned_names
 from pauseframe.files.atomic import whole_folder
 from pauseframe.files.reading import read_text
 from pauseframe.types import PlanSummary
@@ -227,15 +228,18 @@ def update_routes(
     Raises FabricError if no tables for the changed topology exist.
 
     `lanes` is the maximum number of lanes in total (default: one more than `routes` has). `failed` means that the
-    missing links are already down: nodes without a path to the rest are then listed in `cut_off`, and the tables are
-    those of the rest. The plan is the same whether `routes` come from memory or from files.
+    missing links are already down: nodes without a path to the rest, and ports of hosts without a link, are then listed
+    in `cut_off`, and the tables are those of the rest. Ports of hosts keep their names in `routes`, whichever of them
+    the new topology names first. The plan is the same whether `routes` come from memory or from files.
     """
+    topology, gone = with_planned_names(topology, routes.topology)
     cut = cut_off(topology) if failed else None
     rest = topology if cut is None else cut.rest
     hint = "" if failed else "; if its links are down already, --failed (failed=True) repairs the others"
     with naming_cut_off(rest, remedy=hint):
         planned = _core.update_routes(routes, rest, lanes=lanes, failed=failed, progress=progress)
-    update: Update = {**planned, "old": routes, "cut_off": [] if cut is None else cut.nodes}
+    nodes = [*(gone if failed else []), *([] if cut is None else cut.nodes)]
+    update: Update = {**planned, "old": routes, "cut_off": nodes}
     return {**update, "changes": _with_dead_rows(update)} if failed else update
 
 

@@ -86,8 +86,9 @@ impl Update {
         let union = Union::of(old, new)?;
         let graph = SwitchGraph::new(&union.topology)?;
         let mut before = repair::carried_over(tables, &union, &graph);
+        let served = repair::served(&before);
         let lost_before = if settings.failed { repair::cut_failed(&mut before, &union) } else { 0 };
-        let mut repair = Repair::new(&union, [&graph, &target], &before, settings.lanes)?;
+        let mut repair = Repair::new(&union, [&graph, &target], (&before, &served), settings.lanes)?;
         let after = repair.run(watch)?;
         let (notes, mut update) = (
             repair.into_notes(),

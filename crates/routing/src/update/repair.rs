@@ -116,6 +116,21 @@ fn new_parts(union: &Union, graph: &SwitchGraph, new: &SwitchGraph) -> Vec<Optio
     parts
 }
 
+/// The switches that each tree of old tables serves, by VLAN, edge switch and the first host of the tree.
+pub(super) type Served = BTreeMap<(usize, u32, NodeId), Vec<bool>>;
+
+/// What old tables serve while all their links are up.
+pub(super) fn served(tables: &Tables) -> Served {
+    let of_tree = |tree: &Tree| arriving(&tables.graph, &tree.next, tree.row);
+    tables.trees.iter().map(|tree| ((tree.vlan, tree.row, tree.hosts[0]), of_tree(tree))).collect()
+}
+
+/// The edge switches of the union that have hosts in the old topology.
+fn old_edges(union: &Union, graph: &SwitchGraph) -> BTreeSet<u32> {
+    let row = |host: &NodeId| graph.attachment(*host).and_then(|switch| graph.attachment_row(switch));
+    union.nodes[0].iter().filter_map(row).collect()
+}
+
 /// A plan under construction.
 pub(super) struct Repair<'a> {
     union: &'a Union,
@@ -123,6 +138,9 @@ pub(super) struct Repair<'a> {
     /// By edge switch of `graph`: its part in the new topology.
     new_parts: Vec<Option<u32>>,
     before: &'a Tables,
+    served: &'a Served,
+    /// The edge switches with hosts in the old topology. Others send in every VLAN that has a way.
+    old_edges: BTreeSet<u32>,
     turns: Vec<UsedTurns>,
     lanes_max: usize,
     /// The edge switches with the hosts that they have in the new topology.
@@ -134,7 +152,7 @@ impl<'a> Repair<'a> {
     pub(super) fn new(
         union: &'a Union,
         [graph, new]: [&'a SwitchGraph; 2],
-        before: &'a Tables,
+        (before, served): (&'a Tables, &'a Served),
         lanes_max: usize,
     ) -> Result<Repair<'a>, RoutingError> {
         if before.vlans().iter().any(|vlan| !vlan.lane_at.is_empty()) {
@@ -160,7 +178,20 @@ impl<'a> Repair<'a> {
             hosts.sort_unstable();
         }
         let new_parts = new_parts(union, graph, new);
-        Ok(Repair { union, graph, new_parts, before, turns, lanes_max, destinations, notes: Vec::new() })
+        let old_edges = old_edges(union, graph);
+        let notes = Vec::new();
+        Ok(Repair {
+            union,
+            graph,
+            new_parts,
+            before,
+            served,
+            old_edges,
+            turns,
+            lanes_max,
+            destinations,
+            notes,
+        })
     }
 
     pub(super) fn into_notes(self) -> Vec<String> {
@@ -176,10 +207,11 @@ impl<'a> Repair<'a> {
         let mut missing: BTreeSet<(u32, u32)> =
             rows.iter().flat_map(|to| rows.iter().map(|from| (*to, *from))).collect();
         missing.retain(|(to, from)| to != from && self.joins(*to, *from));
+        self.keep_served(&mut missing);
         for (position, vlan) in vlans.iter().enumerate() {
             watch.step("repairing trees", position as u64, vlans.len() as u64)?;
             for row in rows.iter().filter(|row| self.is_in_plane_of(position, **row)).collect::<Vec<_>>() {
-                trees.push(self.mended(position, usize::from(vlan.lane), *row, &mut missing));
+                trees.extend(self.mended(position, usize::from(vlan.lane), *row, &mut missing));
             }
         }
         let mut lane = 0;
@@ -225,18 +257,70 @@ impl<'a> Repair<'a> {
         self.graph.part_count() < 2 || old.any(|tree| self.graph.joins([tree.row, row]))
     }
 
+    /// The tree of a VLAN to an edge switch in the old tables: that of most hosts.
+    fn old_tree(&self, vlan: usize, row: u32) -> Option<&'a Tree> {
+        let old = self.before.trees.iter().filter(|tree| tree.vlan == vlan && tree.row == row);
+        old.max_by_key(|tree| tree.hosts.len())
+    }
+
+    /// The rows of an old tree by which packets still arrive.
+    fn left_of(&self, old: &Tree) -> Vec<PortId> {
+        let mut next = old.next.clone();
+        next[self.graph.attachments()[old.row as usize] as usize] = DELIVER;
+        next.iter_mut().filter(|port| gone(self.union, **port)).for_each(|port| *port = PortId::NONE);
+        let left = arriving(self.graph, &next, old.row);
+        next.iter_mut().zip(&left).filter(|(_, left)| !**left).for_each(|(port, _)| *port = PortId::NONE);
+        next
+    }
+
+    /// Takes the pairs out of `missing` that an old tree still serves: no other VLAN needs new rows for them.
+    fn keep_served(&self, missing: &mut BTreeSet<(u32, u32)>) {
+        let places: BTreeSet<(usize, u32)> =
+            self.before.trees.iter().map(|tree| (tree.vlan, tree.row)).collect();
+        for (vlan, row) in places {
+            let Some(old) = self.old_tree(vlan, row).filter(|_| self.destinations.contains_key(&row)) else {
+                continue;
+            };
+            let next = self.left_of(old);
+            for (from, switch) in self.graph.attachments().iter().enumerate() {
+                if next[*switch as usize] != PortId::NONE && old.allows(from as u32) {
+                    missing.remove(&(row, from as u32));
+                }
+            }
+        }
+    }
+
+    /// True if `left` has the rows of all switches that the old tree served, and none of its other rows is over a link that is gone.
+    fn is_intact(&self, old: &Tree, left: &[PortId]) -> bool {
+        let served = self.served.get(&(old.vlan, old.row, old.hosts[0]));
+        let is_left = |(served, port): (&bool, &PortId)| !served || *port != PortId::NONE;
+        served.is_some_and(|served| served.iter().zip(left).all(is_left))
+            && !old.next.iter().any(|port| gone(self.union, *port))
+    }
+
+    /// True if edge switch `from` used the old tree to edge switch `row`, or one of them has no hosts in the old topology.
+    fn used(&self, old: Option<&Tree>, [row, from]: [u32; 2]) -> bool {
+        let Some(old) = old else { return !self.old_edges.contains(&row) };
+        let switch = self.graph.attachments()[from as usize] as usize;
+        let arrived = |served: &Vec<bool>| served[switch];
+        let has_way = || self.served.get(&(old.vlan, old.row, old.hosts[0])).is_none_or(arrived);
+        if self.old_edges.contains(&from) { old.allows(from) && has_way() } else { old.senders.is_none() }
+    }
+
     /// The tree of a VLAN to a destination: the remaining part of the old tree, with routes for the sources
     /// that it no longer serves.
-    fn mended(&mut self, vlan: usize, lane: usize, row: u32, missing: &mut BTreeSet<(u32, u32)>) -> Tree {
+    fn mended(
+        &mut self,
+        vlan: usize,
+        lane: usize,
+        row: u32,
+        missing: &mut BTreeSet<(u32, u32)>,
+    ) -> Option<Tree> {
         let to = self.graph.attachments()[row as usize];
         let hosts = self.destinations[&row].clone();
-        let old = self.before.trees.iter().filter(|tree| tree.vlan == vlan && tree.row == row);
-        let old = old.max_by_key(|tree| tree.hosts.len());
-        let mut next = old.map_or_else(|| vec![PortId::NONE; self.graph.len()], |tree| tree.next.clone());
-        next[to as usize] = DELIVER;
-        next.iter_mut().filter(|port| gone(self.union, **port)).for_each(|port| *port = PortId::NONE);
-        let left = arriving(self.graph, &next, row);
-        next.iter_mut().zip(&left).filter(|(_, left)| !**left).for_each(|(port, _)| *port = PortId::NONE);
+        let old = self.old_tree(vlan, row);
+        let left = old.map_or_else(|| vec![PortId::NONE; self.graph.len()], |old| self.left_of(old));
+        let mut next = left.clone();
         next[to as usize] = PortId::NONE;
         // A source that did not use this VLAN before does not have to use it now, unless no other VLAN is
         // left.
@@ -245,14 +329,16 @@ impl<'a> Repair<'a> {
         let others: Vec<u32> =
             self.destinations.keys().copied().filter(|from| *from != row && self.joins(row, *from)).collect();
         for from in others.iter().copied() {
-            let used = old.is_some_and(|tree| tree.allows(from)) || restricted.is_none();
-            let needed = used || missing.contains(&(row, from));
+            let needed = self.used(old, [row, from]) || missing.contains(&(row, from));
             if needed && self.serve(lane, &mut next, from, to) {
                 senders.push(from);
                 missing.remove(&(row, from));
             }
         }
         next[to as usize] = DELIVER;
+        if senders.is_empty() && old.is_none() && self.old_edges.contains(&row) {
+            return None;
+        }
         let bits = |senders: &[u32]| {
             let mut bits = vec![0_u64; self.graph.attachments().len().div_ceil(64)];
             for from in senders {
@@ -260,9 +346,14 @@ impl<'a> Repair<'a> {
             }
             bits
         };
-        let all = senders.len() == others.len() && restricted.is_none();
-        let senders = (!all).then(|| bits(&senders));
-        Tree { vlan, hosts, row, next, senders }
+        let stays = |old: &&Tree| next == left && self.is_intact(old, &left);
+        let unchanged = old.filter(stays);
+        // An old tree without a list of senders may have gaps where other VLANs serve a pair.
+        let is_whole = senders.len() == others.len() || unchanged.is_some();
+        let senders = (restricted.is_some() || !is_whole).then(|| bits(&senders));
+        // Rows by which nothing arrives stay as they are, so that the VLAN keeps its number.
+        let next = unchanged.map_or(next, |old| old.next.clone());
+        Some(Tree { vlan, hosts, row, next, senders })
     }
 
     /// True if packets from edge switch `from` arrive by `next`, possibly after new rows were added, and all
