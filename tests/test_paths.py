@@ -124,6 +124,31 @@ def test_flow_level_obeys_weights_and_buckets() -> None:
         assert not [text for text in result.summary["warnings"] if "routing." in text]
 
 
+FAT_TREE = """
+routing = { index = "threshold", weights = "capacity" }
+transport.preset = "roce_dcqcn"
+[topology]
+kind = "custom"
+hosts = ["h0", "h1"]
+switches = ["a", "g1", "g2", "c1", "c2", "c3", "c4", "G1", "G2", "e"]
+link = { rate = "100 Gbps", delay = "500 ns" }
+links = [
+    ["h0", "a"], ["h1", "e"], ["a", "g1"], ["a", "g2"], ["g1", "c1"], ["g1", "c2"], ["g2", "c3"], ["g2", "c4"],
+    ["c1", "G1"], ["c2", "G1"], ["c3", "G2"], ["c4", "G2"], { ends = ["G1", "e"], rate = "50 Gbps" }, ["G2", "e"],
+]
+[[workload]]
+kind = "flows"
+flows = [FLOWS]
+""".replace("FLOWS", ", ".join(600 * ['{ src = "h0", dst = "h1", size = "2 KB" }']))
+
+
+def test_a_slow_last_link_of_a_fat_tree_has_half_of_the_weight() -> None:
+    """Both cores behind an aggregation switch share its last link, which counts once."""
+    run = pf.run(FAT_TREE, progress=False)
+    slow, fast = (sum(row["tx_packets"] for row in run.ports if row["port"] == port) for port in ("a:1", "a:2"))
+    assert 0.27 < slow / (slow + fast) < 0.4
+
+
 def test_paths_of_queue_pairs_are_recorded_on_request(tmp_path: Path) -> None:
     run = pf.run(PERMUTATION, set=SEVERAL | {"record.paths": True}, out=tmp_path / "run", progress=False)
     rows = [row for row in pf.load(tmp_path / "run").paths if row["direction"] == "forward"]

@@ -4,8 +4,8 @@
 use pauseframe_routing::NextHops;
 use pauseframe_schema::choices;
 use pauseframe_topology::Topology;
-use pauseframe_units::{NodeId, PortId};
-use std::collections::BTreeMap;
+use pauseframe_units::NodeId;
+use std::sync::Arc;
 
 choices! {
     /// How the hash becomes the number of a next hop
@@ -81,43 +81,12 @@ pub fn owners_after_loss(weights: &[u64], left: &[usize], buckets: u32) -> Vec<u
     owners
 }
 
-/// What the links between switches on shortest paths from `at` to the host port `to` can carry, bits per second, if each switch
-/// divides as its links allow. The link of the host, which all paths share, does not count.
-pub fn capacity(topology: &Topology, routes: &NextHops, at: NodeId, to: NodeId) -> u64 {
-    fn behind(
-        (topology, routes, to): (&Topology, &NextHops, NodeId),
-        at: NodeId,
-        known: &mut BTreeMap<NodeId, u64>,
-    ) -> u64 {
-        if at == to {
-            return u64::MAX;
-        }
-        if let Some(capacity) = known.get(&at) {
-            return *capacity;
-        }
-        let mut sum = 0_u64;
-        for port in routes.ports(at, to) {
-            let (rate, next) = (topology.channel(*port).rate.0, topology.peer(*port));
-            let carried =
-                if next == to { u64::MAX } else { rate.min(behind((topology, routes, to), next, known)) };
-            sum = sum.saturating_add(carried);
-        }
-        known.insert(at, sum);
-        sum
-    }
-    behind((topology, routes, to), at, &mut BTreeMap::new())
-}
-
 impl HopWeights {
-    /// The weights of next hops towards a host port.
-    pub fn of_ports(self, topology: &Topology, routes: &NextHops, among: &[PortId], to: NodeId) -> Vec<u64> {
-        let capacity = |port: &PortId| {
-            let rate = topology.channel(*port).rate.0;
-            rate.min(capacity(topology, routes, topology.peer(*port), to))
-        };
+    /// The weights of the next hops of `at` towards a host port.
+    pub fn of_hops(self, topology: &Topology, routes: &NextHops, [at, to]: [NodeId; 2]) -> Arc<[u64]> {
         match self {
-            HopWeights::Equal => vec![1; among.len()],
-            HopWeights::Capacity => among.iter().map(capacity).collect(),
+            HopWeights::Equal => vec![1; routes.ports(at, to).len()].into(),
+            HopWeights::Capacity => routes.capacities(topology, at, to),
         }
     }
 }
@@ -125,9 +94,6 @@ impl HopWeights {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pauseframe_topology::Channel;
-    use pauseframe_topology::generate::leaf_spine;
-    use pauseframe_units::{BitRate, Span};
 
     #[test]
     fn thresholds_are_those_of_linux() {
@@ -160,21 +126,5 @@ mod tests {
     fn buckets_follow_weights() {
         let owners = bucket_owners(&[1, 2, 5], 16);
         assert_eq!([0, 1, 2].map(|hop| owners.iter().filter(|owner| **owner == hop).count()), [2, 4, 10]);
-    }
-
-    /// A leaf that has lost half of its uplinks' rate gets half of the weight, however fast its hosts are.
-    #[test]
-    fn capacity_is_that_of_the_narrowest_links_between_switches() {
-        let channel = |gbps| Channel { rate: BitRate::gbps(gbps), delay: Span::from_us(1) };
-        for [of_hosts, between] in [[100, 40], [40, 100], [10, 400]] {
-            assert_eq!(rates(channel(of_hosts), channel(between)), [3 * between, between]);
-        }
-    }
-
-    fn rates(of_hosts: Channel, between: Channel) -> [u64; 2] {
-        let topology = leaf_spine(2, 3, 1, of_hosts, between).unwrap();
-        let routes = NextHops::shortest(&topology).unwrap();
-        let [leaf, spine, to] = ["leaf0", "spine0", "host1"].map(|name| topology.find(name).unwrap());
-        [leaf, spine].map(|at| capacity(&topology, &routes, at, to) / 1_000_000_000)
     }
 }

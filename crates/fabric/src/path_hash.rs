@@ -215,7 +215,7 @@ impl PathHash {
         match index {
             HashIndex::Modulo => hash as usize % among.len(),
             HashIndex::Threshold => {
-                let weights = weights.of_ports(topology, routes, among, to);
+                let weights = weights.of_hops(topology, routes, [at, to]);
                 let place = hash << (u32::BITS - self.settings.function.bits()) >> 1;
                 thresholds(&weights).partition_point(|bound| *bound < place).min(among.len() - 1)
             }
@@ -229,7 +229,7 @@ impl PathHash {
                 } else {
                     (all, left, whole)
                 };
-                let weights = weights.of_ports(topology, known, all, to);
+                let weights = weights.of_hops(topology, known, [at, to]);
                 let owners = owners_after_loss(&weights, &left, buckets);
                 let port = all[owners[(hash % buckets) as usize]];
                 among.iter().position(|other| *other == port).unwrap_or(0)

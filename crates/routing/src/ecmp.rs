@@ -2,8 +2,9 @@
 //!
 //! The distance is the number of links; rates and delays do not count, and parallel links form different
 //! paths. The tables have one row per edge switch (switch with hosts), not per host: 1024 hosts at 128 edge
-//! switches need 128 rows. Not implemented: weighted ECMP, resilient hashing.
+//! switches need 128 rows. Weights of next hops: [`super::capacity`].
 
+use super::capacity::KnownShares;
 use super::{RoutingError, bound_rows, unreachable};
 use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::{LinkId, NodeId, PortId};
@@ -19,6 +20,8 @@ pub struct NextHops {
     first: Vec<u32>,
     ports: Vec<PortId>,
     distance: Vec<u32>,
+    /// What next hops can carry together, as far as it was asked for.
+    pub(super) shares: KnownShares,
 }
 
 impl NextHops {
@@ -101,7 +104,14 @@ impl NextHops {
                 first.push(ports.len() as u32);
             }
         }
-        Ok(NextHops { downlink: downlinks(&graph, topology), first, ports, distance: all_distances, graph })
+        Ok(NextHops {
+            downlink: downlinks(&graph, topology),
+            first,
+            ports,
+            distance: all_distances,
+            graph,
+            shares: KnownShares::default(),
+        })
     }
 
     /// The graph of the paths.

@@ -9,6 +9,7 @@ mod annealing;
 mod auto;
 mod backup;
 mod budget;
+mod capacity;
 mod cdg;
 mod detours;
 mod dfsssp;
