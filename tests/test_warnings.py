@@ -87,3 +87,54 @@ def test_training_without_bounds_is_refused():
     )
     with pytest.raises(pf.ScenarioError, match=r"micro_batches.*steps of a rank"):
         pf.run(text, progress=False)
+
+
+NEEDED = """
+stop = "1 ms"
+topology = { kind = "leaf_spine", leaves = 3, spines = 2, hosts_per_leaf = 2 }
+transport = { preset = "roce_dcqcn" }
+[[failure]]
+link = ["leaf0", "spine0"]
+down = "100 us"
+[[failure]]
+link = ["leaf0", "spine1"]
+down = "100 us"
+[[workload]]
+kind = "flows"
+flows = [
+    { src = "host2", dst = "host4", size = "6 MB" }, { src = "host3", dst = "host5", size = "6 MB" },
+    { src = "host2", dst = "host3", size = "6 MB" },
+]
+"""
+
+
+@pytest.mark.parametrize("routing", [{"routing.kind": "ecmp"}, {"routing.kind": "spray"}, {"routing.kind": "up_down"}])
+def test_flows_that_need_no_dead_link_are_not_counted(routing):
+    """They are merely not over at the end of the run."""
+    routing = {**routing, **({"routing.convergence": "10 us"} if routing["routing.kind"] != "up_down" else {})}
+    assert not [text for text in warnings(NEEDED, **routing) if text.startswith("failure:")]
+    needing = NEEDED.replace('src = "host2", dst = "host4"', 'src = "host0", dst = "host4"')
+    found = [text for text in warnings(needing, **routing) if text.startswith("failure:")]
+    assert len(found) == 1
+    assert "1 unfinished flow needs them" in found[0]
+
+
+RING = """
+stop = "3 ms"
+routing = { convergence = "10 us" }
+transport = { preset = "roce_dcqcn", rdma_control = "none" }
+switch = { pfc = true }
+topology = { kind = "leaf_spine", leaves = 2, spines = 2, hosts_per_leaf = 2 }
+[[failure]]
+node = "spine0"
+down = "20 us"
+[[workload]]
+kind = "flows"
+flows = [{ src = "host0", dst = "host2", size = "100 MB" }]
+"""
+
+
+def test_a_flow_with_another_way_needs_no_dead_switch():
+    """Once routes have changed its packets avoid the switch; before, they need it."""
+    found = [text for text in warnings(RING) if text.startswith("failure:")]
+    assert found == []

@@ -103,6 +103,12 @@ impl Network {
         self.failures.as_ref().map_or_else(Vec::new, FailureSchedule::failed_links)
     }
 
+    /// The number of unfinished flows whose packets need a link that is down now.
+    pub fn flows_over_failed_links(&mut self, now: Time) -> usize {
+        self.packed_flow_records(now);
+        self.traffic.flows_over(&self.failed_links())
+    }
+
     /// Bytes received by hosts over time.
     pub fn throughput_series(&self) -> ThroughputSeries {
         let mut all = ThroughputSeries::new(self.workloads);

@@ -60,7 +60,8 @@ impl VlanRoutes {
         vlans.into_iter().map(move |vlan| self.path_in_vlan(vlan, from, to))
     }
 
-    fn path_in_vlan(&self, vlan: u16, from: NodeId, to: NodeId) -> Vec<PortId> {
+    /// The ports of the route in a VLAN.
+    pub(crate) fn path_in_vlan(&self, vlan: u16, from: NodeId, to: NodeId) -> Vec<PortId> {
         let graph = self.tables.graph();
         let mut path = vec![graph.uplink(from)];
         self.tables.follow(usize::from(vlan), from, to, |port| path.push(port));

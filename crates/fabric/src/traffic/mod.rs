@@ -5,6 +5,7 @@
 //! workloads) follows one window after the report, so the traffic can act ahead of the partitions up to the end of a window, for any partitioning.
 
 mod closing;
+mod dead_links;
 mod frame_routes;
 mod jobs;
 mod multipath;

@@ -64,7 +64,7 @@ impl Traffic {
         path
     }
 
-    fn find_ecmp_path(&self, ports: [NodeId; 2], ends: &FlowEnds) -> Vec<PortId> {
+    pub(super) fn find_ecmp_path(&self, ports: [NodeId; 2], ends: &FlowEnds) -> Vec<PortId> {
         self.find_path_and_tunnel(ports[0], ports, ends).0
     }
 

@@ -4,20 +4,17 @@ use crate::spec::remember::hindrance;
 use crate::spec::{RememberSteps, Scenario};
 use crate::volume::SERIES_ROWS_MAX;
 use pauseframe_fabric::path_hash::HashFunction;
-use pauseframe_fabric::{
-    FlowRecord, FlowStatus, Network, PortPriorityReport, Settings, matches_glob, matching_ports,
-};
+use pauseframe_fabric::{Network, PortPriorityReport, Settings, matches_glob, matching_ports};
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time, counted};
 
-/// Warns of links that stay down to the end although flows have not finished. Queues that wait for a link
+/// Warns of links that stay down to the end although flows that need them have not finished. Queues that wait for a link
 /// that is down are not deadlocked, but look deadlocked in the tables.
 pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String> {
     let down = network.failed_links();
-    let unfinished = |record: &FlowRecord| matches!(record.status, FlowStatus::Running | FlowStatus::Failed);
-    let waiting = network.packed_flow_records(now).iter().filter(unfinished).count();
-    if down.is_empty() || waiting == 0 {
+    let waiting = if down.is_empty() { 0 } else { network.flows_over_failed_links(now) };
+    if waiting == 0 {
         return None;
     }
     let port = |link: &LinkId| names.topology.port_name(PortId::of_link(*link, 0));
@@ -28,10 +25,13 @@ pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Opt
         String::new()
     };
     Some(format!(
-        "failure: the links of {}{more} are down at the end of the run, with {}: without a way they cannot finish, which \
+        "failure: the links of {}{more} are down at the end of the run, and {}: they cannot finish by their routes, which \
          is no deadlock",
         some.join(", "),
-        counted(waiting, "unfinished flow")
+        match waiting {
+            1 => "1 unfinished flow needs them".to_owned(),
+            _ => format!("{waiting} unfinished flows need them"),
+        }
     ))
 }
 
