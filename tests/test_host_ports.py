@@ -227,3 +227,95 @@ def test_requests_and_replies_may_take_ports_of_other_rates(preset: str, choice:
     run = pf.run(UNEQUAL + requests("200 KB", "c", "x", "y", "z"), set=given, progress=False)
     for table in (run.flows, run.queries):
         assert min(row["slowdown"] for row in table) >= 1
+
+
+MPTCP = """
+stop = "500 ms"
+transport = { preset = "dctcp", subflows = 2 }
+[topology]
+kind = "leaf_spine"
+leaves = 2
+spines = 2
+hosts_per_leaf = 2
+link = { rate = "10 Gbps", delay = "2 us" }
+[[workload]]
+kind = "flows"
+flows = [{ src = "host0", dst = "host2", size = "4 MB" }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "ports"),
+    [
+        ({"host.port_choice": "active-backup", "topology.ports_per_host": 2}, 1),
+        ({"host.hash_policy": "layer2", "topology.ports_per_host": 2}, 1),
+        ({"host.port_choice": "active-backup", "topology.planes": 2}, 1),
+        ({"host.port_choice": "rail", "topology.ports_per_host": 2}, 2),
+    ],
+)
+def test_the_ideal_time_of_mptcp_knows_the_ports_of_its_subflows(host: dict[str, object], ports: int) -> None:
+    """Alone in the network a connection takes hardly longer than its ideal time, by one port or by both."""
+    run = pf.run(MPTCP, set=host, progress=False)
+    row = next(iter(run.flows))
+    assert row["ideal_fct_us"] > 4e6 * 8 / (ports * 10e3)
+    assert 1 <= row["slowdown"] < 1.05
+
+
+UNEQUAL = """
+[topology]
+kind = "custom"
+hosts = ["a", "b"]
+switches = ["s", "t"]
+link = { rate = "10 Gbps", delay = "500 ns" }
+links = [
+    ["a", "s"], { ends = ["a", "t"], rate = "40 Gbps" }, ["b", "s"], { ends = ["b", "t"], rate = "40 Gbps" },
+    { ends = ["s", "t"], rate = "400 Gbps" },
+]
+"""
+TEN_FLOWS = """
+stop = "20 ms"
+transport = { preset = "roce_dcqcn" }
+[[workload]]
+kind = "flows"
+flows = [FLOWS]
+""".replace("FLOWS", ", ".join(10 * ['{ src = "a", dst = "b", size = "100 KB" }']))
+
+
+def test_a_bond_of_unequal_ports_uses_one_aggregator() -> None:
+    """802.3ad takes the ports of the larger bandwidth (Linux: ports of other speeds are in another aggregator)."""
+    run = pf.run(TEN_FLOWS + UNEQUAL, progress=False)
+    assert {row["port"] for row in run.ports if row["tx_bytes"]} == {"a:1", "b:1", "t:0", "t:1"}
+    named = [text for text in run.summary["warnings"] if text.startswith("host.port_choice: 2 hosts, as a, with ports")]
+    assert len(named) == 1
+    # A static bond spreads flows over all ports.
+    static = pf.run(TEN_FLOWS + UNEQUAL, set={"host.port_choice": "xor"}, progress=False)
+    assert {"a:0", "a:1"} <= {row["port"] for row in static.ports if row["tx_bytes"]}
+    assert not [text for text in static.summary["warnings"] if text.startswith("host.port_choice")]
+    # Without a port of the aggregator the other one takes over; all flows end.
+    failure = '[[failure]]\nport = "a:1"\ndown = "20 us"\n'
+    run = pf.run(TEN_FLOWS + failure + UNEQUAL, set={"host.miimon": "50 us"}, progress=False)
+    assert run.summary["flows_finished"] == 10
+    assert sum(row["tx_bytes"] for row in run.ports if row["port"] == "a:0") > 500_000
+
+
+IN_TURN = {"host.port_choice": "balance-rr", "host.nic_queue": "per_flow"}
+
+
+@pytest.mark.parametrize(
+    ("transport", "rate"),
+    [
+        ('{ preset = "dctcp", initial_window = "8 MB" }', 20),
+        ('{ preset = "roce_dcqcn", rdma_control = "none", rdma_dp_ordering = "ooo_rw" }', 10),
+    ],
+)
+@pytest.mark.parametrize("slaves", [1, 4])
+def test_ports_in_turn_are_as_fast_as_the_slowest(transport: str, rate: int, slaves: int) -> None:
+    """Each port gets equally many packets; a queue pair is paced at the rate of one port."""
+    flow = '[[workload]]\nkind = "flows"\nflows = [{ src = "a", dst = "b", size = "2 MB" }]\n'
+    settings = {**IN_TURN, "host.packets_per_slave": slaves}
+    row = next(
+        iter(pf.run(f'stop = "20 ms"\ntransport = {transport}\n{flow}{UNEQUAL}', set=settings, progress=False).flows)
+    )
+    assert row["ideal_fct_us"] > 2e6 * 8 / (rate * 1e3)
+    # Blocks of packets reach the switch out of order, for which TCP sends more slowly.
+    assert 1 <= row["slowdown"] < (1.25 if slaves == 1 else 2)

@@ -6,6 +6,7 @@
 //! nearest to the sender's port, among equal ones by the hash of the flow; with [`PortChoice::Rail`] it is the port of the same number, with
 //! [`PortChoice::ActiveBackup`] the active one of the receiver.
 
+mod aggregators;
 pub mod bond;
 
 use self::bond::{FlowAddresses, FlowKind};
@@ -104,7 +105,7 @@ pub struct HostPorts {
     by_peer_link: BTreeMap<NodeId, PortId>,
     /// By host: flows that took turns.
     turns: BTreeMap<NodeId, u32>,
-    /// By host: the port of active-backup, or of the active ToR.
+    /// By host: the port of active-backup, of the active ToR, or one of the active aggregator if ports differ in rate.
     active: BTreeMap<NodeId, NodeId>,
     /// By node of a port: open flows.
     open: BTreeMap<NodeId, u64>,
@@ -118,7 +119,7 @@ impl HostPorts {
         let ports = topology.ports_of_hosts();
         let rate = |node: &NodeId| topology.channel(topology.nodes()[*node].ports[0]).rate.0;
         let rates = ports.values().flatten().map(|node| (*node, rate(node))).collect();
-        (!ports.is_empty()).then(|| HostPorts {
+        let ports = HostPorts {
             settings,
             seed,
             ports,
@@ -130,7 +131,9 @@ impl HostPorts {
             active: BTreeMap::new(),
             open: BTreeMap::new(),
             has_failed: false,
-        })
+        };
+        let active = ports.first_aggregators();
+        (!ports.ports.is_empty()).then_some(HostPorts { active, ..ports })
     }
 
     /// The same with the ports that are active at first, if hosts have mux cables.
@@ -205,8 +208,10 @@ impl HostPorts {
         if !self.has_failed {
             return used;
         }
-        let first =
-            if self.settings.choice == PortChoice::Mux { self.active.clone() } else { BTreeMap::new() };
+        let first = match self.settings.choice {
+            PortChoice::Mux => self.active.clone(),
+            _ => self.first_aggregators(),
+        };
         let dead = (take(&mut self.given_up), take(&mut self.unreachable), take(&mut self.by_peer_link));
         let active = std::mem::replace(&mut self.active, first);
         let ports = self.choose(ends, turn, routes);
@@ -295,6 +300,7 @@ impl HostPorts {
         let by_hash = || {
             let FlowEnds { hosts, flow, forward, kind } = *ends;
             let hash = self.settings.hash.hash(&FlowAddresses::of_flow(hosts, flow, forward, kind));
+            let up = self.aggregated(hosts[0], up);
             up[hash as usize % up.len()]
         };
         let by_turn = || {
@@ -338,7 +344,7 @@ impl HostPorts {
                 return *active;
             }
         }
-        self.nearest(ends, from, known, routes)
+        self.nearest(ends, from, &self.aggregated(ends.hosts[1], known), routes)
     }
 
     /// The port of `known` that is nearest to `from`; among equal ones the hash of the flow decides.
@@ -354,8 +360,10 @@ impl HostPorts {
     pub fn set_given_up(&mut self, port: NodeId, dead: bool) {
         self.has_failed |= dead;
         set(&mut self.given_up, port, dead);
-        if self.settings.choice == PortChoice::Mux {
-            self.switch_over(port);
+        match self.settings.choice {
+            PortChoice::Mux => self.switch_over(port),
+            PortChoice::Lacp => self.select_aggregator(port),
+            _ => {}
         }
     }
 

@@ -129,7 +129,7 @@ impl IdealFctCalculator {
     fn time_of_slowest_path(&self, from: NodeId, to: NodeId, train: &[(u64, u32)]) -> Option<Span> {
         let largest = train.iter().map(|(_, size)| *size).max()?;
         let hops = self.hops_along(&self.slowest_path(from, to, largest)?, to);
-        Some(self.one_way_time(&IdealPath { hops, one_path: true, cut: None }, train))
+        Some(self.one_way_time(&IdealPath { hops, one_path: true, cut: None, turns: None }, train))
     }
 
     fn slowest_path(&self, from: NodeId, to: NodeId, bytes: u32) -> Option<Vec<PortId>> {

@@ -10,6 +10,7 @@
 
 mod longest;
 mod train;
+mod turns;
 
 use train::{
     PathHop, earliest_arrival, latest_arrival, least_unloaded_arrival, lower_bound, shared_link_time,
@@ -17,6 +18,7 @@ use train::{
     unloaded_arrival,
 };
 
+use self::turns::Turns;
 use crate::flow::{FlowSpec, StorageOperation};
 use crate::settings::{PortChoice, Settings, TransportSettings};
 use pauseframe_rdma::{Opcode, Packet};
@@ -52,6 +54,7 @@ struct IdealPath {
     one_path: bool,
     /// Bytes on the wire of the smallest packet into which several subflows can cut the data.
     cut: Option<u32>,
+    turns: Option<Turns>,
 }
 
 impl IdealPath {
@@ -102,7 +105,24 @@ impl IdealFctCalculator {
         if let Some(time) = self.time_within_server(spec) {
             return time;
         }
-        let [there, back] = [there, back].map(|[from, to]| self.ideal_path(spec, from, to));
+        self.time_by_paths(spec, [there, back].map(|[from, to]| self.ideal_path(spec, from, to)))
+    }
+
+    /// The same if its subflows have chosen these ports, there and back.
+    pub(crate) fn ideal_fct_of_subflows(&self, spec: &FlowSpec, ways: &[[[NodeId; 2]; 2]]) -> Span {
+        if self.packets_take_turns() {
+            return self.ideal_fct(spec);
+        }
+        self.time_by_paths(
+            spec,
+            [0, 1].map(|side| {
+                let chosen: BTreeSet<_> = ways.iter().map(|ways| (ways[side][0], ways[side][1])).collect();
+                self.path_of_choices(spec, &[chosen.into_iter().collect()], 1, None)
+            }),
+        )
+    }
+
+    fn time_by_paths(&self, spec: &FlowSpec, [there, back]: [IdealPath; 2]) -> Span {
         if let Some(time) = self.operation_time(spec, &there, &back) {
             return time;
         }
@@ -153,6 +173,7 @@ impl IdealFctCalculator {
             }
             _ => shared,
         };
+        let wire = path.turns.as_ref().map_or(wire, |turns| wire.max(turns.transfer_time(&train)));
         self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
 
@@ -181,7 +202,7 @@ impl IdealFctCalculator {
     /// has them all already.
     fn flow_by_ports(&self, spec: &FlowSpec) -> Vec<FlowSpec> {
         let [own, reached] = [spec.source, spec.destination].map(|node| self.ports_of_host(node));
-        if own.len() * reached.len() == 1 || self.settings.host_ports.choice == PortChoice::RoundRobin {
+        if own.len() * reached.len() == 1 || self.packets_take_turns() {
             return vec![*spec];
         }
         let pairs = own.iter().flat_map(|own| reached.iter().map(move |reached| (*own, *reached)));
@@ -235,18 +256,39 @@ impl IdealFctCalculator {
     fn path_of_queue_pairs(&self, spec: &FlowSpec, ways: &[[NodeId; 2]], queue_pairs: usize) -> IdealPath {
         let subflows = self.settings.subflows(spec.transport);
         let choices = self.packet_ways(ways, subflows > 1, queue_pairs);
+        // With ports in turn a queue pair is paced at the rate of the first.
+        let first = ways.first().filter(|_| self.packets_take_turns());
+        self.path_of_choices(spec, &choices, queue_pairs, first.map(|way| self.rate_of_port(way[0])))
+    }
+
+    /// The same for each of several possible sets of pairs of ports; `pace`: the rate at which a queue pair is paced, if it is not the rate of each port.
+    fn path_of_choices(
+        &self,
+        spec: &FlowSpec,
+        choices: &[Vec<(NodeId, NodeId)>],
+        queue_pairs: usize,
+        pace: Option<u64>,
+    ) -> IdealPath {
+        let subflows = self.settings.subflows(spec.transport);
         let in_turn = choices.iter().any(|ways| ways.len() > 1);
         let several = self.spread || in_turn || queue_pairs > 1 || subflows > 1;
         let is_paced = self.transport(spec).rdma().is_some();
         let most = is_paced.then_some(queue_pairs as u64).or((subflows > 1).then_some(u64::from(subflows)));
-        let hops = choices.iter().map(|ways| self.hops_of_ways(ways, several, most));
+        let hops = choices.iter().map(|ways| self.hops_of_ways(ways, several, (most, pace)));
         let smallest = || self.wire_size(spec, &Segment { len: 1, ..Segment::default() });
         let cut = (subflows > 1).then(smallest);
-        IdealPath { hops: hops.reduce(lower_bound).unwrap_or_default(), one_path: !several, cut }
+        let hops = hops.reduce(lower_bound).unwrap_or_default();
+        let turns = self.turns(spec, choices, &hops);
+        IdealPath { hops, one_path: !several, cut, turns }
     }
 
     /// The links that packets take which use these pairs of ports in turn; at most so many ports at once at the source, if that is given.
-    fn hops_of_ways(&self, ways: &[(NodeId, NodeId)], several: bool, most: Option<u64>) -> Vec<PathHop> {
+    fn hops_of_ways(
+        &self,
+        ways: &[(NodeId, NodeId)],
+        several: bool,
+        (most, pace): (Option<u64>, Option<u64>),
+    ) -> Vec<PathHop> {
         let routes = ways.iter().map(|(from, to)| self.path_hops(*from, *to));
         let mut hops = routes.reduce(lower_bound).unwrap_or_default();
         let rate = |port: PortId| self.topology.channel(port).rate.0;
@@ -256,7 +298,8 @@ impl IdealFctCalculator {
         let mut sent = own.iter().map(|node| rate(of_node(node))).sum();
         if let (Some(first), Some(most)) = (hops.first(), most) {
             // A packet is paced for a picosecond less than it takes.
-            let paced = first.total_rate + first.total_rate / 500;
+            let rate = pace.unwrap_or(first.total_rate);
+            let paced = rate + rate / 500;
             sent = paced.saturating_mul(most).min(sent);
         }
         let received = reached.iter().map(|node| rate(of_node(node).reverse())).sum();
@@ -321,8 +364,8 @@ impl IdealFctCalculator {
         subflows: bool,
         queue_pairs: usize,
     ) -> Vec<Vec<(NodeId, NodeId)>> {
-        let is_in_turn = self.settings.host_ports.choice == PortChoice::RoundRobin;
-        let (true, Some([from, to])) = (is_in_turn || subflows, chosen.first().copied()) else {
+        let (true, Some([from, to])) = (self.packets_take_turns() || subflows, chosen.first().copied())
+        else {
             let chosen: BTreeSet<_> = chosen.iter().map(|[from, to]| (*from, *to)).collect();
             return vec![chosen.into_iter().collect()];
         };
@@ -516,6 +559,7 @@ impl IdealFctCalculator {
         } else {
             transfer_time_by_ports(&path.hops, train)
         };
+        let wire = path.turns.as_ref().map_or(wire, |turns| wire.max(turns.transfer_time(train)));
         self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
 

@@ -6,7 +6,7 @@ use super::opening::PortsOfFlow;
 use crate::flow::FlowRecord;
 use crate::order::{EndpointExchange, MultipathRole};
 use crate::records::FIRST_PART;
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{NodeId, Span, Time};
 
 impl Traffic {
     /// Whether a flow number is one of a subflow, open or not.
@@ -16,14 +16,15 @@ impl Traffic {
         number >= FIRST_PART && of_connection()
     }
 
-    /// Opens both ends of a connection and of its subflows.
+    /// Opens both ends of a connection and of its subflows; returns the ports, by side, that packets of each would leave and reach in the intact
+    /// network.
     pub(super) fn open_multipath(
         &mut self,
         flow: u32,
         ports: &PortsOfFlow,
         exchanges: [EndpointExchange; 2],
         now: Time,
-    ) {
+    ) -> Vec<[[NodeId; 2]; 2]> {
         let spec = self.records.flow_record(flow).spec;
         let count = self.plan.settings.subflows(spec.transport);
         let record = FlowRecord::new(spec, Span::ZERO, now);
@@ -31,8 +32,10 @@ impl Traffic {
         let mappings = parts.clone().map(|_| Default::default()).collect();
         let role = MultipathRole::Connection { first_part: parts.start, mappings };
         self.open_both_endpoints(flow, ports, exchanges, &role, now);
+        let mut ways = Vec::new();
         for part in parts.clone() {
             let ports = self.ports_of_flow(&spec, part, None);
+            ways.push(ports.intact_ways());
             let [way, back] = ports.ways();
             self.new_hosts_of_parts.push([way[0], back[0]]);
             // The connection writes and reads.
@@ -47,5 +50,6 @@ impl Traffic {
             let role = MultipathRole::Subflow { of: flow, is_first: part == parts.start };
             self.open_both_endpoints(part, &ports, [nothing; 2], &role, now);
         }
+        ways
     }
 }

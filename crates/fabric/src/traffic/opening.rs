@@ -35,9 +35,9 @@ impl PortsOfFlow {
         self.nodes
     }
 
-    /// The ports that data would leave and reach in the intact network.
-    pub(super) fn intact_way(&self) -> [NodeId; 2] {
-        self.intact[0]
+    /// By side: the ports that packets would leave and reach in the intact network.
+    pub(super) fn intact_ways(&self) -> [[NodeId; 2]; 2] {
+        self.intact
     }
 }
 
@@ -89,6 +89,12 @@ impl Traffic {
             },
         ];
         if let Some(opener) = kept {
+            if subflows > 1 {
+                let parts = self.records.carriers(opener);
+                let ways =
+                    parts.map(|part| self.ports_of_flow(&spec, part, Some(part)).intact_ways()).collect();
+                self.set_ideal_of_subflows(flow, ways);
+            }
             self.continue_on_connection(opener, exchanges, now);
             return;
         }
@@ -99,10 +105,19 @@ impl Traffic {
             self.stop_flow_at(flow, stop.max(now));
         }
         if subflows > 1 {
-            self.open_multipath(flow, &ports, exchanges, now);
+            let ways = self.open_multipath(flow, &ports, exchanges, now);
+            self.set_ideal_of_subflows(flow, ways);
             return;
         }
         self.open_both_endpoints(flow, &ports, exchanges, &MultipathRole::None, now);
+    }
+
+    /// The ideal time of a flow whose subflows have chosen their ports.
+    fn set_ideal_of_subflows(&mut self, flow: u32, ways: Vec<[[NodeId; 2]; 2]>) {
+        if self.host_ports.is_some() {
+            let ideal = self.ideal.ideal_fct_of_subflows(&self.records.flow_record(flow).spec, &ways);
+            self.records.update(flow, |record| record.ideal = ideal);
+        }
     }
 
     /// Stops a long flow at `at`.

@@ -109,7 +109,7 @@ impl Traffic {
         let [way, back] = ports.ways();
         self.new_hosts_of_parts.push([way[0], back[0]]);
         self.open_both_endpoints(part, &ports, exchanges, &MultipathRole::None, now);
-        ports.intact_way()
+        ports.intact_ways()[0]
     }
 
     /// Time of a flow alone: that of the port which has most to do, of those that its parts leave and reach.

@@ -7,7 +7,9 @@ use crate::spec::{HostSpec, HostStack, LacpRate, Protocol};
 use pauseframe_fabric::{DualTorSettings, HostPortSettings, NicQueue, PortChoice};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
-use pauseframe_units::Span;
+use pauseframe_topology::Topology;
+use pauseframe_units::{BitRate, NodeId, Span, counted};
+use std::collections::BTreeSet;
 
 /// Keys of mux cables.
 const OF_MUX: [&str; 3] = ["host.mux_active", "host.link_prober_interval", "host.negative_signal_count"];
@@ -56,6 +58,9 @@ pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
             choice.name()
         ));
     }
+    if choice == PortChoice::Lacp {
+        warn_of_aggregators(ledger, graph);
+    }
     if choice == PortChoice::Lacp && host.miimon == Span::ZERO {
         ledger.warn(
             "host.miimon: with 802.3ad Linux sets 100 ms where it is 0: here nobody looks at the carrier",
@@ -72,6 +77,23 @@ pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
             choice.name()
         ));
     }
+}
+
+/// Warns of hosts whose ports differ in rate: a bond of 802.3ad uses those of one rate.
+fn warn_of_aggregators(ledger: &mut Ledger, graph: &Topology) {
+    let rate = |port: &NodeId| graph.channel(graph.nodes()[*port].ports[0]).rate;
+    let several = graph.ports_of_hosts();
+    let unequal: Vec<_> =
+        several.iter().filter(|(_, ports)| ports.iter().any(|port| rate(port) != rate(&ports[0]))).collect();
+    let Some((host, ports)) = unequal.first() else { return };
+    let rates: BTreeSet<BitRate> = ports.iter().map(rate).collect();
+    let rates: Vec<String> = rates.iter().map(ToString::to_string).collect();
+    ledger.warn(format!(
+        "host.port_choice: {}, as {}, with ports of {}: 802.3ad uses the ports of one rate, those that are fastest together",
+        counted(unequal.len(), "host"),
+        graph.nodes()[**host].name,
+        rates.join(" and ")
+    ));
 }
 
 /// Checks what a host that spreads packets over its ports can do.
