@@ -261,7 +261,7 @@ def test_the_ideal_time_of_mptcp_knows_the_ports_of_its_subflows(host: dict[str,
     assert 1 <= row["slowdown"] < 1.05
 
 
-UNEQUAL = """
+UNEQUAL_PORTS = """
 [topology]
 kind = "custom"
 hosts = ["a", "b"]
@@ -283,17 +283,17 @@ flows = [FLOWS]
 
 def test_a_bond_of_unequal_ports_uses_one_aggregator() -> None:
     """802.3ad takes the ports of the larger bandwidth (Linux: ports of other speeds are in another aggregator)."""
-    run = pf.run(TEN_FLOWS + UNEQUAL, progress=False)
+    run = pf.run(TEN_FLOWS + UNEQUAL_PORTS, progress=False)
     assert {row["port"] for row in run.ports if row["tx_bytes"]} == {"a:1", "b:1", "t:0", "t:1"}
     named = [text for text in run.summary["warnings"] if text.startswith("host.port_choice: 2 hosts, as a, with ports")]
     assert len(named) == 1
     # A static bond spreads flows over all ports.
-    static = pf.run(TEN_FLOWS + UNEQUAL, set={"host.port_choice": "xor"}, progress=False)
+    static = pf.run(TEN_FLOWS + UNEQUAL_PORTS, set={"host.port_choice": "xor"}, progress=False)
     assert {"a:0", "a:1"} <= {row["port"] for row in static.ports if row["tx_bytes"]}
     assert not [text for text in static.summary["warnings"] if text.startswith("host.port_choice")]
     # Without a port of the aggregator the other one takes over; all flows end.
     failure = '[[failure]]\nport = "a:1"\ndown = "20 us"\n'
-    run = pf.run(TEN_FLOWS + failure + UNEQUAL, set={"host.miimon": "50 us"}, progress=False)
+    run = pf.run(TEN_FLOWS + failure + UNEQUAL_PORTS, set={"host.miimon": "50 us"}, progress=False)
     assert run.summary["flows_finished"] == 10
     assert sum(row["tx_bytes"] for row in run.ports if row["port"] == "a:0") > 500_000
 
@@ -314,7 +314,11 @@ def test_ports_in_turn_are_as_fast_as_the_slowest(transport: str, rate: int, sla
     flow = '[[workload]]\nkind = "flows"\nflows = [{ src = "a", dst = "b", size = "2 MB" }]\n'
     settings = {**IN_TURN, "host.packets_per_slave": slaves}
     row = next(
-        iter(pf.run(f'stop = "20 ms"\ntransport = {transport}\n{flow}{UNEQUAL}', set=settings, progress=False).flows)
+        iter(
+            pf.run(
+                f'stop = "20 ms"\ntransport = {transport}\n{flow}{UNEQUAL_PORTS}', set=settings, progress=False
+            ).flows
+        )
     )
     assert row["ideal_fct_us"] > 2e6 * 8 / (rate * 1e3)
     # Blocks of packets reach the switch out of order, for which TCP sends more slowly.

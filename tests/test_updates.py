@@ -47,11 +47,14 @@ class Wires:
         self.peer: dict[tuple[str, str], str] = {}
         self.switch_of: dict[str, str] = {}
         self.uplink: dict[tuple[str, str], str] = {}
-        for ports, (a, b, *_) in zip(topology.ports(), topology.links(), strict=True):
+        edges = {edge["link"]: edge for edge in json.loads(topology.write("node-link"))["edges"]}
+        for number, (ports, (a, b, *_)) in enumerate(zip(topology.ports(), topology.links(), strict=True)):
+            nodes = {edges[number]["source"], edges[number]["target"]} - {name for name, *_ in topology.nodes()}
             for port, own, other, back in ((ports[0], a, b, ports[1]), (ports[1], b, a, ports[0])):
                 self.peer[own, port.removeprefix(f"{own}:")] = other
                 if self.kind[own] == "host":
-                    name = own if own not in self.switch_of else f"{own}.{port.removeprefix(f'{own}:')}"
+                    further = f"{own}.{port.removeprefix(f'{own}:')}"
+                    name = next(iter(nodes), further if own in self.switch_of else own)
                     self.switch_of[name] = other
                     self.uplink[other, back.removeprefix(f"{other}:")] = name
         self.hosts = sorted(self.switch_of)

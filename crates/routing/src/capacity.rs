@@ -1,7 +1,7 @@
 //! What the equal next hops of a switch can carry together, divided fairly among them (WCMP: Zhou et al., `EuroSys` 2014).
 //!
 //! Paths behind next hops may share links. The rates that next hops can have together form a polymatroid, whose rank is the maximum flow
-//! through a set of them. Each next hop gets the same share of its own rate, until a minimum cut behind some of them allows no more;
+//! through a set of them. Each next hop gets the same share of its rate, until a minimum cut behind some of them allows no more;
 //! the others then grow further (the lexicographically optimal base: Fujishige 1980).
 
 use super::NextHops;

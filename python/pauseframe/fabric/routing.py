@@ -369,15 +369,15 @@ def _switch_rows(tables: Routes, union: _core.Topology) -> dict[tuple[int, str, 
 def _attachments(topology: _core.Topology) -> dict[str, tuple[str, str]]:
     """The switch and its port of each destination, by link: each host, and "NAME.PORT" for its further ports."""
     hosts = {name for name, kind, _ in topology.nodes() if kind == "host"}
-    first: set[str] = set()
+    # Where ports are nodes, the host's own node need not have its first link.
+    edges = {edge["link"]: edge for edge in json.loads(topology.write("node-link"))["edges"]}
     found: dict[str, tuple[str, str]] = {}
-    for (one, other), (a, b, *_) in zip(topology.ports(), topology.links(), strict=True):
+    for number, ((one, other), (a, b, *_)) in enumerate(zip(topology.ports(), topology.links(), strict=True)):
         for host, own, switch, port in ((a, one, b, other), (b, other, a, one)):
-            if host not in hosts:
-                continue
-            name = f"{host}.{own.removeprefix(f'{host}:')}" if host in first else host
-            first.add(host)
-            found[name] = switch, port.removeprefix(f"{switch}:")
+            if host in hosts:
+                node = next(edges[number][end] for end in ("source", "target") if edges[number][end] != switch)
+                name = f"{host}.{own.removeprefix(f'{host}:')}" if node in found else node
+                found[name] = switch, port.removeprefix(f"{switch}:")
     return found
 
 
