@@ -8,7 +8,7 @@
 //!
 //! The graph omits channels to and from hosts: a host does not forward, so no cycle contains such a channel.
 
-use super::{NextHops, RoutingError, bound_rows};
+use super::{NextHops, RoutingError, SwitchPairs, bound_rows};
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::{NodeId, PortId};
@@ -147,37 +147,42 @@ impl<'a> Dependencies<'a> {
         self.graph.head(port)
     }
 
-    /// Adds the dependencies of all shortest paths between edge switches, in one lane.
-    pub(super) fn add_shortest_paths(&mut self, hops: &NextHops, lane: u8) {
-        let rows = hops.graph().attachments();
-        let sources: Vec<u32> = (0..rows.len() as u32).collect();
-        for to in 0..rows.len() as u32 {
-            self.add_shortest_paths_to(hops, to, &sources, lane);
+    /// Adds the dependencies of all shortest paths between `pairs` of edge switches, in one lane.
+    pub(super) fn add_shortest_paths(&mut self, hops: &NextHops, pairs: &SwitchPairs, lane: u8) {
+        for to in 0..hops.graph().attachments().len() as u32 {
+            self.add_shortest_paths_to(hops, to, &pairs.senders_to(to), lane);
         }
     }
 
-    /// The same from some edge switches to the edge switch `to`, all as indices of edge switches.
-    pub(super) fn add_shortest_paths_to(&mut self, hops: &NextHops, to: u32, sources: &[u32], lane: u8) {
+    /// The same from some edge switches to the edge switch `to`, all as indices of edge switches; each source with
+    /// a pair of hosts that send so.
+    pub(super) fn add_shortest_paths_to(
+        &mut self,
+        hops: &NextHops,
+        to: u32,
+        sources: &[(u32, [NodeId; 2])],
+        lane: u8,
+    ) {
         let (graph, rows) = (hops.graph(), hops.graph().attachments());
-        let (target, host) = (rows[to as usize], |row: u32| graph.hosts(rows[row as usize])[0]);
-        // For each switch, the source of a route that crosses it, as an index of an edge switch.
-        let mut origin = vec![u32::MAX; graph.len()];
+        let target = rows[to as usize];
+        // For each switch, the hosts of a route that crosses it.
+        let mut origin = vec![None; graph.len()];
         let mut waiting = Vec::new();
-        for from in sources.iter().filter(|from| **from != to) {
-            origin[rows[*from as usize] as usize] = *from;
+        for (from, hosts) in sources.iter().filter(|(from, _)| *from != to) {
+            origin[rows[*from as usize] as usize] = Some(*hosts);
             waiting.push(rows[*from as usize]);
         }
         while let Some(at) = waiting.pop() {
-            let from = origin[at as usize];
+            let Some([from, receiver]) = origin[at as usize] else { continue };
             for held in hops.fabric_ports(at, to) {
                 let Some(next) = self.graph.head(*held).filter(|next| *next != target) else { continue };
                 for wanted in hops.fabric_ports(next, to) {
                     let [held, wanted] = [*held, *wanted].map(|port| BufferChannel { port, lane });
-                    let witness = || Witness { from: host(from), to: host(to), vlan: None };
+                    let witness = || Witness { from, to: receiver, vlan: None };
                     self.add(next, held, wanted, witness);
                 }
-                if origin[next as usize] == u32::MAX {
-                    origin[next as usize] = from;
+                if origin[next as usize].is_none() {
+                    origin[next as usize] = Some([from, receiver]);
                     waiting.push(next);
                 }
             }
@@ -215,14 +220,21 @@ impl DependencyGraph {
     }
 
     /// Computes the dependencies of all shortest paths in one lane, as per-flow or per-packet spreading over
-    /// these paths causes them.
+    /// these paths causes them, between any ports of different hosts.
     ///
     /// # Errors
     /// If there are too many pairs of channels to store.
     pub fn of_next_hops(hops: &NextHops) -> Result<DependencyGraph, RoutingError> {
-        let graph = hops.graph();
-        let mut dependencies = Dependencies::new(graph, 1)?;
-        dependencies.add_shortest_paths(hops, 0);
+        DependencyGraph::of_pairs(hops, &SwitchPairs::all(hops.graph()))
+    }
+
+    /// The same for packets between `pairs` only.
+    ///
+    /// # Errors
+    /// If there are too many pairs of channels to store.
+    pub fn of_pairs(hops: &NextHops, pairs: &SwitchPairs) -> Result<DependencyGraph, RoutingError> {
+        let mut dependencies = Dependencies::new(hops.graph(), 1)?;
+        dependencies.add_shortest_paths(hops, pairs, 0);
         Ok(dependencies.finish())
     }
 

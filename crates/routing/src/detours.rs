@@ -6,7 +6,7 @@
 //! follows: hosts consume what arrives.
 
 use super::cdg::{BufferChannel, Dependencies, DependencyGraph, Witness};
-use super::{NextHops, RoutingError};
+use super::{NextHops, RoutingError, SwitchPairs};
 use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::{NodeId, PortId};
 
@@ -42,13 +42,15 @@ impl DependencyGraph {
         let graph = SwitchGraph::new(topology)?;
         let highest = lanes.iter().flat_map(|lane| [Some(lane.own), lane.outer]).flatten().max().unwrap_or(0);
         let mut dependencies = Dependencies::new(&graph, usize::from(highest) + 1)?;
+        let pairs = SwitchPairs::all(hops.graph());
         for lane in lanes {
-            dependencies.add_shortest_paths(hops, lane.own);
+            dependencies.add_shortest_paths(hops, &pairs, lane.own);
             for [from, to] in &detours.tunnels {
                 if let (Some(outer), Some([from, to])) = (lane.outer, rows(hops, [*from, *to])) {
                     let first = hops.fabric_ports(hops.graph().attachments()[from as usize], to);
                     add_turns(&mut dependencies, hops, from, (first, |_| true), [lane.own, outer]);
-                    dependencies.add_shortest_paths_to(hops, to, &[from], outer);
+                    let ends = [from, to].map(|row| first_host(hops, row));
+                    dependencies.add_shortest_paths_to(hops, to, &[(from, ends)], outer);
                 }
             }
             for port in &detours.peer_ports {
@@ -69,6 +71,10 @@ fn rows(hops: &NextHops, switches: [NodeId; 2]) -> Option<[u32; 2]> {
     Some([row(switches[0])?, row(switches[1])?])
 }
 
+fn first_host(hops: &NextHops, row: u32) -> NodeId {
+    hops.graph().hosts(hops.graph().attachments()[row as usize])[0]
+}
+
 /// What arrives at edge switch `at` for its hosts, by the links that `counts` names, waits for the ports `wanted`.
 fn add_turns(
     dependencies: &mut Dependencies<'_>,
@@ -78,7 +84,7 @@ fn add_turns(
     [own, outer]: [u8; 2],
 ) {
     let (graph, rows) = (hops.graph(), hops.graph().attachments());
-    let (switch, host) = (rows[at as usize], |row: usize| graph.hosts(rows[row])[0]);
+    let switch = rows[at as usize];
     let mut seen = vec![false; graph.len()];
     for (source, start) in rows.iter().enumerate().filter(|(source, _)| *source != at as usize) {
         let mut waiting = vec![*start];
@@ -95,7 +101,8 @@ fn add_turns(
                 for wanted in wanted.iter().filter(|_| counts(*held)) {
                     let held = BufferChannel { port: *held, lane: own };
                     let wanted = BufferChannel { port: *wanted, lane: outer };
-                    let witness = || Witness { from: host(source), to: host(at as usize), vlan: None };
+                    let [from, to] = [source as u32, at].map(|row| first_host(hops, row));
+                    let witness = || Witness { from, to, vlan: None };
                     dependencies.add(switch, held, wanted, witness);
                 }
             }

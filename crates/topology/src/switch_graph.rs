@@ -38,6 +38,8 @@ pub struct SwitchGraph {
     first_host: Vec<u32>,
     uplink: IndexVec<NodeId, PortId>,
     attachment: IndexVec<NodeId, u32>,
+    /// By node: the host that it is a port of, or itself.
+    host_of: IndexVec<NodeId, NodeId>,
     head: Vec<u32>,
     parts: Vec<u32>,
     part_count: u32,
@@ -91,6 +93,7 @@ impl SwitchGraph {
             first_host: vec![0],
             uplink,
             attachment: IndexVec::filled(NONE, topology.nodes().len()),
+            host_of: topology.nodes().ids().map(|node| topology.host_of(node)).collect(),
             head: vec![NONE; topology.port_count()],
             parts: Vec::new(),
             part_count: 0,
@@ -210,6 +213,7 @@ impl SwitchGraph {
             first_host: vec![0],
             uplink: self.uplink.clone(),
             attachment: self.attachment.iter().map(renumbered).collect(),
+            host_of: self.host_of.clone(),
             head: self.head.iter().map(renumbered).collect(),
             parts: vec![0; switches.len()],
             part_count: 1,
@@ -280,6 +284,17 @@ impl SwitchGraph {
     #[inline]
     pub fn attachment(&self, host: NodeId) -> Option<u32> {
         Some(self.attachment[host]).filter(|number| *number != NONE)
+    }
+
+    /// The host that a node is a port of ([`Topology::host_of`]).
+    pub fn host_of(&self, node: NodeId) -> NodeId {
+        self.host_of[node]
+    }
+
+    /// The first of `from` and the first of `to` that are ports of different hosts; none if all are ports of one.
+    pub fn pair_of_hosts(&self, from: &[NodeId], to: &[NodeId]) -> Option<[NodeId; 2]> {
+        let other = |to: &NodeId| from.iter().find(|from| self.host_of(**from) != self.host_of(*to));
+        to.iter().find_map(|to| Some([*other(to)?, *to]))
     }
 
     /// Number of directed ports in the topology.

@@ -97,8 +97,9 @@ pub fn verify_watched(
     let cycle = if components.is_empty() { None } else { dependencies.shortest_cycle() };
 
     let names = Names { topology, tables, labels: options.labels };
-    let classes = classes(tables);
-    let routes = count_routes(tables, &ends, options.examples, &names);
+    let homes = Homes::new(graph);
+    let classes = classes(tables, &homes);
+    let routes = count_routes(tables, &homes, &ends, options.examples, &names);
     Ok(Report {
         can_deadlock: !components.is_empty(),
         switches: graph.len(),
@@ -123,25 +124,49 @@ pub fn verify_watched(
     })
 }
 
+/// By host: the edge switches of its ports, each once for each port.
+struct Homes(BTreeMap<NodeId, Vec<u32>>);
+
+impl Homes {
+    fn new(graph: &SwitchGraph) -> Homes {
+        let mut homes: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
+        for (row, switch) in (0..).zip(graph.attachments()) {
+            for port in graph.hosts(*switch) {
+                homes.entry(graph.host_of(*port)).or_default().push(row);
+            }
+        }
+        Homes(homes)
+    }
+}
+
 /// Hosts at one switch that have the same table rows in every VLAN, with their tree in each VLAN.
 struct Class {
     row: u32,
     hosts: Vec<NodeId>,
     trees: Vec<Option<u32>>,
+    /// By edge switch: number of pairs of a port there and one of this class that belong to one host.
+    own_pairs: BTreeMap<u32, u64>,
 }
 
 impl Class {
-    /// Number of ordered pairs from the hosts at edge switch `from` to the hosts of this class.
-    fn pairs(&self, graph: &SwitchGraph, from: u32) -> u64 {
-        let senders = graph.hosts(graph.attachments()[from as usize]).len() as u64;
-        (senders - u64::from(from == self.row)) * self.hosts.len() as u64
+    fn new(graph: &SwitchGraph, homes: &Homes, row: u32, hosts: Vec<NodeId>) -> Class {
+        let mut own_pairs = BTreeMap::new();
+        for home in hosts.iter().flat_map(|port| &homes.0[&graph.host_of(*port)]) {
+            *own_pairs.entry(*home).or_default() += 1;
+        }
+        Class { row, hosts, trees: Vec::new(), own_pairs }
     }
 
-    /// An example pair of hosts.
+    /// Number of ordered pairs from the ports at edge switch `from` to the ports of this class, without pairs of one host.
+    fn pairs(&self, graph: &SwitchGraph, from: u32) -> u64 {
+        let senders = graph.hosts(graph.attachments()[from as usize]).len() as u64;
+        senders * self.hosts.len() as u64 - self.own_pairs.get(&from).copied().unwrap_or(0)
+    }
+
+    /// An example pair of hosts, of which [`Class::pairs`] counts at least one.
     fn example(&self, graph: &SwitchGraph, from: u32) -> [NodeId; 2] {
-        let to = self.hosts[0];
-        let mut senders = graph.hosts(graph.attachments()[from as usize]).iter();
-        [*senders.find(|host| **host != to).unwrap_or(&to), to]
+        let senders = graph.hosts(graph.attachments()[from as usize]);
+        graph.pair_of_hosts(senders, &self.hosts).expect("a pair of two hosts")
     }
 
     /// The trees on which packets from edge switch `from` arrive.
@@ -151,7 +176,7 @@ impl Class {
     }
 }
 
-fn classes(tables: &Tables) -> Vec<Class> {
+fn classes(tables: &Tables, homes: &Homes) -> Vec<Class> {
     let mut classes = Vec::new();
     for (row, switch) in tables.graph.attachments().iter().enumerate() {
         let mut alike: BTreeMap<Vec<Option<u32>>, Vec<NodeId>> = BTreeMap::new();
@@ -159,7 +184,8 @@ fn classes(tables: &Tables) -> Vec<Class> {
             let trees = (0..tables.vlans.len()).map(|vlan| tables.tree_of(vlan, *host)).collect();
             alike.entry(trees).or_default().push(*host);
         }
-        classes.extend(alike.into_iter().map(|(trees, hosts)| Class { row: row as u32, hosts, trees }));
+        let of_row = |hosts| Class::new(&tables.graph, homes, row as u32, hosts);
+        classes.extend(alike.into_iter().map(|(trees, hosts)| Class { trees, ..of_row(hosts) }));
     }
     classes
 }
@@ -171,12 +197,12 @@ struct Routes {
     black_holes: Finding<Route>,
 }
 
-fn count_routes(tables: &Tables, ends: &[End], examples: usize, names: &Names<'_>) -> Routes {
+fn count_routes(tables: &Tables, homes: &Homes, ends: &[End], examples: usize, names: &Names<'_>) -> Routes {
     let graph = &tables.graph;
     let rows = graph.attachments().len();
     let mut routes = Routes::default();
     for (tree, ends) in tables.trees.iter().zip(ends.chunks(rows.max(1))) {
-        let class = Class { row: tree.row, hosts: tree.hosts.clone(), trees: Vec::new() };
+        let class = Class::new(graph, homes, tree.row, tree.hosts.clone());
         for (from, end) in ends.iter().enumerate() {
             let pairs = class.pairs(graph, from as u32);
             let route = || {

@@ -177,7 +177,7 @@ impl Tables {
         route
     }
 
-    /// Number of ordered pairs of switches with hosts that no VLAN serves if the links in `failed` are down
+    /// Number of ordered pairs of switches with different hosts that no VLAN serves if the links in `failed` are down
     /// and the tables are unchanged; and the number of all pairs, each within a plane.
     pub fn pairs_lost(&self, failed: &[LinkId]) -> (u64, u64) {
         let attachments = self.graph.attachments();
@@ -204,7 +204,10 @@ impl Tables {
         }
         let others = (0..served.len()).filter(|pair| {
             let rows = [pair / attachments.len(), pair % attachments.len()];
-            rows[0] != rows[1] && self.graph.joins(rows.map(|row| row as u32))
+            let hosts = |row: usize| self.graph.hosts(attachments[row]);
+            rows[0] != rows[1]
+                && self.graph.joins(rows.map(|row| row as u32))
+                && self.graph.pair_of_hosts(hosts(rows[0]), hosts(rows[1])).is_some()
         });
         let (all, served) =
             others.fold((0, 0), |(all, fine), pair| (all + 1, fine + u64::from(served[pair])));

@@ -21,7 +21,7 @@ pub(super) enum End {
 }
 
 /// Follows all routes of `tables`, adds their dependencies, and returns their ends; the index is tree x edge
-/// switches + source. A tree with a single host has no sender at its own switch.
+/// switches + source. A host sends nothing to its own ports.
 pub(super) fn walk(
     tables: &Tables,
     dependencies: &mut Dependencies<'_>,
@@ -38,30 +38,23 @@ pub(super) fn walk(
         walker.end.resize(graph.len(), State::Unseen);
         let lane = &lanes[tree.vlan * graph.len()..][..graph.len()];
         for (from, switch) in sources.iter().enumerate() {
-            let others = if from as u32 == tree.row { graph.hosts(*switch).len() > 1 } else { true };
             let planned = tree.allows(from as u32) && graph.joins([from as u32, tree.row]);
-            if !others || !planned {
+            let pair = graph.pair_of_hosts(graph.hosts(*switch), &tree.hosts).filter(|_| planned);
+            let Some([sender, to]) = pair else {
                 ends.push(End::NotPlanned);
                 continue;
-            }
+            };
             let end = walker.follow(graph, tree, *switch, |at, held, wanted| {
                 let [from_lane, to_lane] = [held.0, at].map(|switch| lane[switch as usize]);
                 let held = BufferChannel { port: held.1, lane: from_lane };
                 let wanted = BufferChannel { port: wanted, lane: to_lane };
-                dependencies.add(at, held, wanted, || witness(tables, tree, *switch));
+                let witness = || Witness { from: sender, to, vlan: Some(tables.vlans[tree.vlan].id) };
+                dependencies.add(at, held, wanted, witness);
             });
             ends.push(end);
         }
     }
     Ok(ends)
-}
-
-/// Finds a pair of hosts whose packets go from `switch` along `tree`.
-fn witness(tables: &Tables, tree: &Tree, switch: u32) -> Witness {
-    let to = tree.hosts[0];
-    let mut senders = tables.graph.hosts(switch).iter();
-    let from = *senders.find(|host| **host != to).unwrap_or(&to);
-    Witness { from, to, vlan: Some(tables.vlans[tree.vlan].id) }
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -86,8 +86,12 @@ pub(super) fn what_if(
         watch.step("trying failures", done as u64, classes.len() as u64)?;
         for (from, start) in graph.attachments().iter().enumerate() {
             let from = from as u32;
+            let pairs = class.pairs(graph, from);
+            if pairs == 0 {
+                continue; // One host has all these ports.
+            }
             common.find(tables, class.arriving(ends, rows, from), *start);
-            let (pairs, example) = (class.pairs(graph, from), class.example(graph, from));
+            let example = class.example(graph, from);
             common.links.iter().for_each(|link| links[*link as usize].add(pairs, example));
             common.switches.iter().for_each(|switch| switches[*switch as usize].add(pairs, example));
         }

@@ -13,11 +13,11 @@ use pauseframe_fabric::PortChoice;
 use pauseframe_fabric::hash_index::HashIndex;
 use pauseframe_fabric::path_hash::{HashFields, HashFunction, PathHashSettings};
 use pauseframe_routing::verify::{CycleArc, Options, Report, Tables, verify};
-use pauseframe_routing::{DependencyGraph, NextHops};
+use pauseframe_routing::{DependencyGraph, NextHops, SwitchPairs};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{NodeKind, SwitchGraph, Topology};
-use pauseframe_units::counted;
+use pauseframe_units::{NodeId, counted};
 
 /// ECMP is not checked for deadlocks if the check would take noticeably long.
 const ECMP_TURNS_MAX: u64 = 50_000_000;
@@ -149,17 +149,39 @@ fn warn_of_ecmp(
     }
     let peer_links = if routing.mlag { graph.links_between_homes() } else { Vec::new() };
     let Ok(hops) = NextHops::shortest_with_last_resort(graph, &peer_links) else { return };
-    let Ok(dependencies) = DependencyGraph::of_next_hops(&hops) else { return };
-    if dependencies.is_acyclic() {
-        dual_tor::warn_of_detours(ledger, (graph, labels), (routing, host), (switch, transports), &hops);
-    } else if let Some(cycle) = dependencies.shortest_cycle() {
+    let all_up = pairs_in_use(&hops, host.port_choice);
+    for (state, pairs) in [("", all_up), (" once ports of hosts are dead", SwitchPairs::all(hops.graph()))] {
+        let Ok(dependencies) = DependencyGraph::of_pairs(&hops, &pairs) else { return };
+        let Some(cycle) = dependencies.shortest_cycle() else { continue };
         ledger.warn(format!(
-            "routing: shortest paths on this topology can deadlock under PFC ({} buffers wait for each other in a circle: {}); \
+            "routing: shortest paths on this topology can deadlock under PFC{state} ({} buffers wait for each other in a circle: {}); \
              order_pair, up_down and edst cannot",
             cycle.len(),
             cycle.first().map_or(String::new(), |first| first.describe(graph, labels))
         ));
+        return;
     }
+    dual_tor::warn_of_detours(ledger, (graph, labels), (routing, host), (switch, transports), &hops);
+}
+
+/// The pairs of edge switches between which flows send while all ports of hosts are up
+/// (`crates/fabric/src/host_ports`).
+fn pairs_in_use(hops: &NextHops, choice: PortChoice) -> SwitchPairs {
+    let has_way = |from: NodeId, to: NodeId| hops.distance(from, to) < u32::MAX;
+    SwitchPairs::of_choice(hops.graph(), |(number, own), all| {
+        let from = own[number];
+        let same = all.get(number).is_some_and(|to| has_way(from, *to));
+        let leads = |from: &NodeId| all.iter().any(|to| has_way(*from, *to));
+        match choice {
+            PortChoice::Rail if same => return vec![number],
+            PortChoice::ActiveBackup if own.iter().position(leads) != Some(number) => return Vec::new(),
+            PortChoice::ActiveBackup if has_way(from, all[0]) => return vec![0],
+            _ => {}
+        }
+        let links = |to: &NodeId| hops.distance(from, *to);
+        let nearest = all.iter().map(links).min().filter(|links| *links < u32::MAX);
+        (0..all.len()).filter(|to| Some(links(&all[*to])) == nearest).collect()
+    })
 }
 
 /// Warns of keys about equal next hops where one switch joins hosts with one port each.
