@@ -323,3 +323,79 @@ def test_ports_in_turn_are_as_fast_as_the_slowest(transport: str, rate: int, sla
     assert row["ideal_fct_us"] > 2e6 * 8 / (rate * 1e3)
     # Blocks of packets reach the switch out of order, for which TCP sends more slowly.
     assert 1 <= row["slowdown"] < (1.25 if slaves == 1 else 2)
+
+
+CUT_OFF = """
+stop = "100 ms"
+[topology]
+kind = "leaf_spine"
+leaves = 4
+spines = 2
+hosts_per_leaf = 2
+ports_per_host = 2
+link = { rate = "10 Gbps", delay = "500 ns" }
+[host]
+miimon = "1 ms"
+port_choice = "802.3ad"
+nic_queue = "per_flow"
+[routing]
+kind = "ecmp"
+convergence = "1 ms"
+[transport]
+preset = "roce_dcqcn"
+"""
+LEAF = [("link", '["leaf2", "spine0"]'), ("link", '["leaf2", "spine1"]')]
+PLANE = [("node", '"spine0-p0"'), ("node", '"spine1-p0"')]
+LEAF_OF_PLANE = [("link", '["leaf2-p0", "spine0-p0"]'), ("link", '["leaf2-p0", "spine1-p0"]')]
+
+
+def cut_off(cut: list[tuple[str, str]], flows: list[str], down: str = "0 s") -> str:
+    """A scenario in which a leaf has lost its uplinks, or a plane its spines, while all links of hosts are up."""
+    text = CUT_OFF if cut == LEAF else CUT_OFF.replace("ports_per_host", "planes")
+    failures = "".join(f'[[failure]]\n{key} = {what}\ndown = "{down}"\n' for key, what in cut)
+    return text + failures + f'[[workload]]\nkind = "flows"\nflows = [{", ".join(flows)}]\n'
+
+
+def flow(src: str, dst: str, start: float, size: str = "20 KB") -> str:
+    return f'{{ src = "{src}", dst = "{dst}", size = "{size}", start = "{start} ms" }}'
+
+
+@pytest.mark.parametrize("cut", [LEAF, PLANE, LEAF_OF_PLANE], ids=["leaf", "plane", "leaf of a plane"])
+@pytest.mark.parametrize(
+    "choice", ["802.3ad", "xor", "queue_affinity", "least_loaded", "active-backup", "rail", "balance-rr", "spray"]
+)
+def test_hosts_leave_switches_without_a_path(cut: list[tuple[str, str]], choice: str) -> None:
+    """Flows that begin after the convergence lose nothing, in both directions; the reverse flows too."""
+    flows = [flow("host0", "host4", 10 + i) for i in range(8)] + [flow("host4", "host0", 10.5 + i) for i in range(8)]
+    text = cut_off(cut, flows)
+    text = text.replace('"ecmp"', '"spray"') if choice == "spray" else text.replace("802.3ad", choice)
+    run = pf.run(text, progress=False)
+    assert run.summary["flows_finished"] == 16
+    assert sum(row["drops_link_down"] for row in run.ports) == 0
+
+
+@pytest.mark.parametrize("preset", ["roce_dcqcn", "dctcp"])
+def test_flows_under_way_leave_a_leaf_without_uplinks(preset: str) -> None:
+    """What a port loses is at most what it sends in the time of the convergence."""
+    flows = [flow(f"host{i}", f"host{4 + i}", 0, "4 MB") for i in range(4)]
+    flows += [flow(f"host{4 + i}", f"host{i}", 0, "4 MB") for i in range(4)]
+    run = pf.run(cut_off(LEAF, flows, "2 ms").replace("100 ms", "2 s").replace("roce_dcqcn", preset), progress=False)
+    assert run.summary["flows_finished"] == 8
+    lost = [row["drops_link_down"] for row in run.ports]
+    assert 0 < max(lost) < 1e-3 * 10e9 / 8 / 900
+
+
+def test_hosts_of_a_leaf_without_uplinks_reach_each_other_there() -> None:
+    run = pf.run(cut_off(LEAF, [flow("host4", "host5", 10 + i) for i in range(8)]), progress=False)
+    assert run.summary["flows_finished"] == 8
+    assert sum(row["tx_packets"] for row in run.ports if row["node"] == "leaf2" and row["tier"] != "host") > 0
+    assert sum(row["drops_link_down"] for row in run.ports) == 0
+
+
+def test_ideal_times_know_no_switches_without_a_path() -> None:
+    """The ideal time is that of the intact network, whatever ports are left."""
+    flows = [flow("host0", "host4", 10, "200 KB")]
+    early, late = (
+        pf.run(cut_off(LEAF, flows, down), progress=False).flows["ideal_fct_us"][0] for down in ("0 s", "90 ms")
+    )
+    assert early == late

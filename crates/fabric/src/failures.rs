@@ -217,19 +217,13 @@ impl FailureSchedule {
     }
 
     fn reach(&self, topology: &Topology, link: LinkId, of: LinkOfHostPort) -> PortReach {
-        let is_switch = |node: NodeId| topology.nodes()[node].kind == NodeKind::Switch;
+        // A ToR announces the prefix of its hosts, whatever the state of their mux cables.
+        if self.dual_tor.is_some() || !self.is_down(link) {
+            return PortReach::Direct;
+        }
         let switch = topology.peer(topology.nodes()[of.port].ports[0]);
         let ports = || topology.nodes()[switch].ports.iter().copied();
         let is_up = |port: &PortId| !self.is_down(port.link());
-        if self.dual_tor.is_some() {
-            // A ToR announces the prefix of its hosts as long as it has a neighbour, whatever the state of their cables.
-            let mut uplinks = ports().filter(|port| is_switch(topology.peer(*port))).peekable();
-            let is_reached = uplinks.peek().is_none() || uplinks.any(|port| is_up(&port));
-            return if is_reached { PortReach::Direct } else { PortReach::None };
-        }
-        if !self.is_down(link) {
-            return PortReach::Direct;
-        }
         let others =
             || self.host_ports.iter().filter(|(_, other)| other.host == of.host && other.port != of.port);
         if others().count() > 1 {
@@ -257,14 +251,13 @@ impl FailureSchedule {
             ends.iter().all(|end| topology.nodes()[*end].kind == NodeKind::Switch)
         };
         let failed: Vec<LinkId> = self.failed_links().into_iter().filter(between_switches).collect();
-        let despite =
-            |failed: &[LinkId], otherwise: &NextHops| NextHops::shortest_despite(topology, failed, otherwise);
+        let routes = NextHops::shortest_despite(topology, &failed, &self.intact);
         if self.peer_links.is_empty() {
-            return Arc::new(despite(&failed, &self.intact));
+            return Arc::new(routes);
         }
-        let with_peer_links = despite(&failed, &self.intact);
+        let with_peer_links = routes;
         let failed: Vec<LinkId> = failed.into_iter().chain(self.peer_links.iter().copied()).collect();
-        Arc::new(despite(&failed, &with_peer_links))
+        Arc::new(NextHops::shortest_avoiding(topology, &failed, &with_peer_links))
     }
 }
 

@@ -22,6 +22,8 @@ pub struct NextHops {
     distance: Vec<u32>,
     /// What next hops can carry together, as far as it was asked for.
     pub(super) shares: KnownShares,
+    /// By row, as `first`: no path is left, and the next hops are those of before a failure.
+    cut_off: Vec<bool>,
 }
 
 impl NextHops {
@@ -40,7 +42,7 @@ impl NextHops {
     pub fn shortest_without(topology: &Topology, failed: &[LinkId]) -> Result<NextHops, RoutingError> {
         let graph = SwitchGraph::without(topology, failed)?;
         bound_rows(&[graph.attachments().len(), graph.len()])?;
-        NextHops::over(graph, topology, None)
+        NextHops::over(graph, topology, Otherwise::Nothing)
     }
 
     /// Computes the next hops that avoid the links in `failed`, none of which is a link of a host. Where no
@@ -50,9 +52,24 @@ impl NextHops {
     /// # Panics
     /// If a link of a host is in `failed`, or `intact` is of another topology.
     pub fn shortest_despite(topology: &Topology, failed: &[LinkId], intact: &NextHops) -> NextHops {
-        let graph = SwitchGraph::without(topology, failed).expect("no link of a host has failed");
-        assert!(graph.len() == intact.graph.len(), "the intact routes are of another topology");
-        NextHops::over(graph, topology, Some(intact)).expect("the tables fit, and each pair has next hops")
+        NextHops::without_or(topology, failed, Otherwise::CutOff(intact))
+    }
+
+    /// Computes the next hops that avoid the links in `avoided`, none of which is a link of a host. Where no other
+    /// path exists, those of `otherwise`, of the same topology, remain.
+    ///
+    /// # Panics
+    /// If a link of a host is in `avoided`, or `otherwise` is of another topology.
+    pub fn shortest_avoiding(topology: &Topology, avoided: &[LinkId], otherwise: &NextHops) -> NextHops {
+        NextHops::without_or(topology, avoided, Otherwise::Paths(otherwise))
+    }
+
+    fn without_or(topology: &Topology, links: &[LinkId], otherwise: Otherwise<'_>) -> NextHops {
+        let graph = SwitchGraph::without(topology, links).expect("no link of a host is left out");
+        if let Some(other) = otherwise.next_hops() {
+            assert!(graph.len() == other.graph.len(), "the other routes are of another topology");
+        }
+        NextHops::over(graph, topology, otherwise).expect("the tables fit, and each pair has next hops")
     }
 
     /// Computes the next hops that use the links in `last`, peer links of MLAG, only towards switches to which no
@@ -62,16 +79,17 @@ impl NextHops {
     /// The errors of [`NextHops::shortest`].
     pub fn shortest_with_last_resort(topology: &Topology, last: &[LinkId]) -> Result<NextHops, RoutingError> {
         let all = NextHops::shortest(topology)?;
-        if last.is_empty() { Ok(all) } else { Ok(NextHops::shortest_despite(topology, last, &all)) }
+        if last.is_empty() { Ok(all) } else { Ok(NextHops::shortest_avoiding(topology, last, &all)) }
     }
 
-    /// The next hops over the links of `graph`; those of `intact` where no path is left.
+    /// The next hops over the links of `graph`; where they join no path, what `otherwise` says.
     fn over(
         graph: SwitchGraph,
         topology: &Topology,
-        intact: Option<&NextHops>,
+        otherwise: Otherwise<'_>,
     ) -> Result<NextHops, RoutingError> {
-        let (edges, switches) = (graph.attachments(), graph.len());
+        let (edges, switches, intact) = (graph.attachments(), graph.len(), otherwise.next_hops());
+        let mut cut_off = Vec::with_capacity(edges.len() * switches);
         let (mut first, mut ports) = (vec![0], Vec::new());
         let mut all_distances = Vec::with_capacity(edges.len() * switches);
         let (mut distance, mut queue) = (vec![0; switches], Vec::new());
@@ -88,6 +106,7 @@ impl NextHops {
             }
             for at in 0..switches as u32 {
                 let here = distance[at as usize];
+                cut_off.push(here == u32::MAX && otherwise.is_cut_off(row * switches + at as usize));
                 if here == u32::MAX && intact.is_none() {
                     all_distances.push(here);
                     first.push(ports.len() as u32);
@@ -104,14 +123,9 @@ impl NextHops {
                 first.push(ports.len() as u32);
             }
         }
-        Ok(NextHops {
-            downlink: downlinks(&graph, topology),
-            first,
-            ports,
-            distance: all_distances,
-            graph,
-            shares: KnownShares::default(),
-        })
+        let downlink = downlinks(&graph, topology);
+        let shares = KnownShares::default();
+        Ok(NextHops { downlink, first, ports, distance: all_distances, shares, cut_off, graph })
     }
 
     /// The graph of the paths.
@@ -162,13 +176,26 @@ impl NextHops {
         if self.graph.node(far) == from {
             return 1;
         }
-        let (near, end_links) = match (self.graph.attachment(from), self.graph.number(from)) {
-            (Some(near), _) => (near, 2),
-            (None, Some(near)) => (near, 1),
-            (None, None) => return u32::MAX,
-        };
+        let Some(row) = self.row(from, far) else { return u32::MAX };
+        let end_links = if self.graph.attachment(from).is_some() { 2 } else { 1 };
+        self.distance[row].saturating_add(end_links)
+    }
+
+    /// True if a path leads from a host or switch to a host over links that work; links of hosts count as working.
+    ///
+    /// # Panics
+    /// If `to` is not a host.
+    pub fn has_path(&self, from: NodeId, to: NodeId) -> bool {
+        let far = self.graph.attachment(to).expect("paths lead to hosts");
+        let is_left = |row: usize| self.distance[row] < u32::MAX && !self.cut_off[row];
+        from == to || self.row(from, far).is_some_and(is_left)
+    }
+
+    /// The row of the switch at or of `from` towards the edge switch `far`.
+    fn row(&self, from: NodeId, far: u32) -> Option<usize> {
+        let near = self.graph.attachment(from).or_else(|| self.graph.number(from))?;
         let row = self.graph.attachment_row(far).map_or(0, |row| row as usize);
-        self.distance[row * self.graph.len() + near as usize].saturating_add(end_links)
+        Some(row * self.graph.len() + near as usize)
     }
 
     /// Writes the egress ports of the path that a flow takes from host `from` to host `to` into `out`: the
@@ -208,6 +235,33 @@ impl NextHops {
             let port = if among.len() == 1 { among[0] } else { among[choose(at, among.len())] };
             out.push(port);
             at = topology.peer(port);
+        }
+    }
+}
+
+/// What replaces a path that does not exist.
+#[derive(Clone, Copy, Debug)]
+enum Otherwise<'a> {
+    Nothing,
+    /// Paths over links that work.
+    Paths(&'a NextHops),
+    /// Paths of before a failure, on which nothing arrives.
+    CutOff(&'a NextHops),
+}
+
+impl<'a> Otherwise<'a> {
+    fn next_hops(self) -> Option<&'a NextHops> {
+        match self {
+            Otherwise::Nothing => None,
+            Otherwise::Paths(hops) | Otherwise::CutOff(hops) => Some(hops),
+        }
+    }
+
+    fn is_cut_off(self, row: usize) -> bool {
+        match self {
+            Otherwise::Nothing => false,
+            Otherwise::Paths(hops) => hops.cut_off[row],
+            Otherwise::CutOff(_) => true,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! In the graph of a network each port of a host is a node ([`pauseframe_topology::PortOfHost`]), and so it is here: a host with several ports is
 //! several `Host`s, which share endpoints (`endpoint/several_ports.rs`). The sender chooses its own port by [`PortChoice`]; it moves its
-//! flows once it has noticed that a port is dead. The port that packets reach is chosen by the network, as by ECMP: the
+//! flows once it has noticed that a port is dead, or that no path leads from its switch to the receiver. The port that packets reach is chosen by the network, as by ECMP: the
 //! nearest to the sender's port, among equal ones by the hash of the flow; with [`PortChoice::Rail`] it is the port of the same number, with
 //! [`PortChoice::ActiveBackup`] the active one of the receiver.
 
@@ -109,7 +109,7 @@ pub struct HostPorts {
     active: BTreeMap<NodeId, NodeId>,
     /// By node of a port: open flows.
     open: BTreeMap<NodeId, u64>,
-    /// Some port has failed.
+    /// Some port or route has failed.
     has_failed: bool,
 }
 
@@ -242,7 +242,7 @@ impl HostPorts {
         }
         let attracts = |port: &NodeId| {
             let direct = !self.unreachable.contains(port);
-            (direct || self.by_peer_link.contains_key(port)) && routes.distance(from, *port) < u32::MAX
+            (direct || self.by_peer_link.contains_key(port)) && routes.has_path(from, *port)
         };
         let known: Vec<NodeId> = own.into_iter().filter(attracts).collect();
         if known.is_empty() { exit } else { self.nearest(ends, from, &known, routes) }
@@ -259,14 +259,14 @@ impl HostPorts {
 
     /// Pairs of ports that work, by the first; without any, those that a flow can only wait for.
     fn usable_ways(&self, [own, reached]: [&[NodeId]; 2], routes: &NextHops) -> Vec<[NodeId; 2]> {
-        let has_way = |from: NodeId, to: NodeId| routes.distance(from, to) < u32::MAX;
         // Ports in planes without a link between them lead nowhere.
         let ways: Vec<[NodeId; 2]> = own
             .iter()
             .flat_map(|from| reached.iter().map(move |to| [*from, *to]))
-            .filter(|[from, to]| has_way(*from, *to))
+            .filter(|[from, to]| routes.distance(*from, *to) < u32::MAX)
             .collect();
-        let known = |[_, to]: &&[NodeId; 2]| !self.unreachable.contains(to);
+        // A switch without a path, as a leaf that has lost its uplinks, attracts nothing.
+        let known = |[from, to]: &&[NodeId; 2]| !self.unreachable.contains(to) && routes.has_path(*from, *to);
         let works = |way: &&[NodeId; 2]| known(way) && !self.given_up.contains(&way[0]);
         // Without a way that works a flow stays where it was.
         let working = [ways.iter().filter(works).collect::<Vec<_>>(), ways.iter().filter(known).collect()];
@@ -381,7 +381,7 @@ impl HostPorts {
 
     /// How the network reaches this port from now on.
     pub fn set_reach(&mut self, port: NodeId, reach: PortReach) {
-        self.has_failed |= reach != PortReach::Direct;
+        self.has_failed = true;
         set(&mut self.unreachable, port, reach != PortReach::Direct);
         self.by_peer_link.remove(&port);
         if let PortReach::ByPeerLink(by) = reach {

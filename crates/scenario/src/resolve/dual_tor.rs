@@ -204,7 +204,7 @@ pub(super) fn warn_of_detours(
             states_without_uplinks(graph, &links).into_iter().find_map(|failed| {
                 let with_peers = NextHops::shortest_despite(graph, &failed, &all);
                 let failed: Vec<LinkId> = failed.iter().chain(&links).copied().collect();
-                cycle(&NextHops::shortest_despite(graph, &failed, &with_peers), &detours, &lane)
+                cycle(&NextHops::shortest_avoiding(graph, &failed, &with_peers), &detours, &lane)
             })
         });
         if let Some(cycle) = found {
