@@ -198,3 +198,31 @@ def test_flows_after_one_that_failed_are_counted() -> None:
     refusing = DAG.replace("topology = {", 'host = { refusing = ["host2"] }\ntopology = {')
     found = pf.run(f'name = "x"\n{refusing}', progress=False).summary["warnings"]
     assert "workload dag: 1 of 3 flows did not start: flows before them failed" in found
+
+
+POLARIZED = """
+stop = "2 ms"
+topology = { kind = "xgft", m = [2, 4, 4], w = [1, 4, 4] }
+routing = { hash = "crc32", hash_seeds = "tier", hash_offsets = [] }
+transport.preset = "roce_dcqcn"
+workload = { kind = "background", sizes = "50 KB", arrivals = { kind = "load", load = 0.4 }, stop = "2 ms" }
+"""
+
+
+def polarized(run: pf.Run | pf.FlowRun) -> list[str]:
+    return [text for text in run.summary["warnings"] if "polarized" in text]
+
+
+def test_polarization_is_warned_of_as_with_packets() -> None:
+    """The same flows take the same links, so both count the same ones."""
+    told = polarized(pf.run_flows(POLARIZED, progress=False))
+    assert told
+    assert told == polarized(pf.run(POLARIZED, progress=False))
+    rotated = POLARIZED.replace("hash_offsets = []", "hash_offsets = [0, 10]")
+    assert polarized(pf.run_flows(rotated, progress=False)) == []
+
+
+def test_polarization_of_a_static_demand() -> None:
+    assert polarized(pf.run_flows(POLARIZED, demand="all_to_all", progress=False))
+    rotated = POLARIZED.replace("hash_offsets = []", "hash_offsets = [0, 10]")
+    assert polarized(pf.run_flows(rotated, demand="all_to_all", progress=False)) == []

@@ -8,6 +8,10 @@ use super::capacity::KnownShares;
 use super::{RoutingError, bound_rows, unreachable};
 use pauseframe_topology::{SwitchGraph, Topology};
 use pauseframe_units::{LinkId, NodeId, PortId};
+use std::collections::BTreeMap;
+
+/// By switch and its equal next hops: the number of flows that take each.
+pub type FlowsByNextHop = BTreeMap<(NodeId, Vec<PortId>), Vec<u32>>;
 
 /// For every node and every destination host, the ports on which a shortest path begins.
 #[derive(Clone, Debug)]
@@ -235,6 +239,19 @@ impl NextHops {
             let port = if among.len() == 1 { among[0] } else { among[choose(at, among.len())] };
             out.push(port);
             at = topology.peer(port);
+        }
+    }
+
+    /// Counts a flow at the choices among equal next hops on its path, whose ports are in `path`.
+    pub fn count_choices(&self, topology: &Topology, path: &[PortId], flows: &mut FlowsByNextHop) {
+        let Some(to) = path.last().map(|last| topology.peer(*last)) else { return };
+        for port in path {
+            let at = topology.owner(*port);
+            let among = self.ports(at, to);
+            if let Some(choice) = among.iter().position(|other| other == port).filter(|_| among.len() > 1) {
+                let counts = flows.entry((at, among.to_vec())).or_insert_with(|| vec![0; among.len()]);
+                counts[choice] += 1;
+            }
         }
     }
 }

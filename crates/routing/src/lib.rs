@@ -45,7 +45,7 @@ pub use budget::STEPS_A_SECOND;
 pub use cdg::{BufferChannel, Dependency, DependencyGraph, Witness};
 pub use detours::{Detours, LaneChange};
 pub use dfsssp::Dfsssp;
-pub use ecmp::{NextHops, ecmp_index};
+pub use ecmp::{FlowsByNextHop, NextHops, ecmp_index};
 pub use engines::{ENGINES, EngineSettings, GET_BETTER, TableUse, engine};
 pub use lash::Lash;
 pub use levels::levels_of_nodes;

@@ -18,6 +18,7 @@ use crate::switching::conweave::state::ConWeaveCounts;
 use crate::switching::tunnel_state::TunnelCounts;
 use crate::throughput::ThroughputSeries;
 use crate::wire::capture::CapturedFrame;
+use pauseframe_routing::FlowsByNextHop;
 use pauseframe_units::{LinkId, NodeId, PortId, Span, Time};
 use std::collections::BTreeMap;
 
@@ -166,7 +167,7 @@ impl Network {
     }
 
     /// By switch and its equal next hops: the number of flows that take each, as the routes are now.
-    pub fn flows_by_next_hop(&self) -> BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> {
+    pub fn flows_by_next_hop(&self) -> FlowsByNextHop {
         self.traffic.flows_by_next_hop()
     }
 

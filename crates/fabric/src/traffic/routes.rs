@@ -7,9 +7,8 @@ use crate::host_ports::{FlowEnds, HostPorts, PortReach};
 use crate::order::{EndpointReroute, PacketWay};
 use crate::rows::{TUNNEL_BEGINS, TUNNEL_ENDS};
 use crate::vlan::PickedVlanAndClass;
-use pauseframe_routing::NextHops;
+use pauseframe_routing::{FlowsByNextHop, NextHops};
 use pauseframe_units::{NodeId, PortId, Time};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Traffic {
@@ -124,20 +123,11 @@ impl Traffic {
     }
 
     /// By switch and its equal next hops: the number of flows that take each; flows whose path is not known are left out.
-    pub(crate) fn flows_by_next_hop(&self) -> BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> {
-        let mut flows: BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> = BTreeMap::new();
+    pub(crate) fn flows_by_next_hop(&self) -> FlowsByNextHop {
+        let mut flows = FlowsByNextHop::new();
         for carrier in self.records.all_carriers() {
             let path = self.path_of_carrier(carrier).unwrap_or_default();
-            let Some(to) = path.last().map(|last| self.plan.topology.peer(*last)) else { continue };
-            for port in &path {
-                let at = self.plan.topology.owner(*port);
-                let among = self.routes.ports(at, to);
-                if let Some(choice) = among.iter().position(|other| other == port).filter(|_| among.len() > 1)
-                {
-                    let counts = flows.entry((at, among.to_vec())).or_insert_with(|| vec![0; among.len()]);
-                    counts[choice] += 1;
-                }
-            }
+            self.routes.count_choices(&self.plan.topology, &path, &mut flows);
         }
         flows
     }

@@ -203,6 +203,9 @@ fn static_results(
     if bound.is_some() && !topology.ports_of_hosts().is_empty() {
         summary.warnings.push(ONE_PORT_A_FLOW.to_owned());
     }
+    if report::may_polarize(&resolved.scenario, steady.pairs.len()) {
+        summary.warnings.extend(report::polarized(&steady.flows_by_next_hop(topology)?, topology));
+    }
     summary.wall_s = begin.elapsed().as_secs_f64();
     let names = Names { topology, workloads: &[], transports: &[] };
     let flows = tables::flows_of_steady(&steady, topology, ways).batch();
@@ -236,6 +239,7 @@ fn dynamic_results(
         outcome.end = until.as_secs_f64();
     }
     let lost = workloads.warning_of_lost_datagrams(&outcome);
+    let shared = workloads.flows_by_next_hop(&outcome);
     let records = workloads.finish(&outcome)?;
     let mut summary = FlowSummary::of_records(resolved, &records, &outcome, topology);
     summary.wall_s = begin.elapsed().as_secs_f64();
@@ -244,6 +248,9 @@ fn dynamic_results(
     let planned = report::Planned { scenario, topology, is_written: &is_written };
     summary.warnings.extend(report::unstarted(planned, of_workloads, outcome.stopped));
     summary.warnings.extend(lost);
+    if report::may_polarize(scenario, records.len()) {
+        summary.warnings.extend(report::polarized(&shared, topology));
+    }
     let rows = if scenario.record.flows { &records[..] } else { &[] };
     let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
     let names = Names { topology, workloads: &workloads, transports: &[] };

@@ -15,8 +15,8 @@ use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{Chooser, NoVlan, VlanChoice};
 use pauseframe_flowlevel::{Arrival, Outcome, Source};
 use pauseframe_results::RunError;
-use pauseframe_routing::NextHops;
 use pauseframe_routing::verify::Tables;
+use pauseframe_routing::{FlowsByNextHop, NextHops};
 use pauseframe_topology::Topology;
 use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Span, Time};
 use pauseframe_workload::{self as workload, QueryNumbers, WorkloadContext};
@@ -346,6 +346,18 @@ impl<'a> Workloads<'a> {
                 names.join(", ")
             )
         })
+    }
+
+    /// By switch and its equal next hops: the flows that take each, without their replies, as in a packet-level run;
+    /// empty with forwarding tables.
+    pub(super) fn flows_by_next_hop(&self, outcome: &Outcome) -> FlowsByNextHop {
+        let mut flows = FlowsByNextHop::new();
+        if let Router::Ecmp { topology, hops, .. } = &self.router {
+            for (flow, _) in self.parts.iter().enumerate().filter(|(_, part)| !part.is_reply) {
+                hops.count_choices(topology, outcome.paths.of(flow), &mut flows);
+            }
+        }
+        flows
     }
 
     /// The source of datagrams; `None` for a connection.

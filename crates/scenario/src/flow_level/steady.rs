@@ -9,8 +9,8 @@ use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{self, Chooser};
 use pauseframe_flowlevel::{Bounds, ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities};
 use pauseframe_results::RunError;
-use pauseframe_routing::NextHops;
 use pauseframe_routing::watch::Watch;
+use pauseframe_routing::{FlowsByNextHop, NextHops};
 use pauseframe_topology::{SwitchGraph, Topology};
 
 /// Rates of all pairs of a static demand, and the bound over all routings.
@@ -28,6 +28,21 @@ pub struct Steady {
     pub report: Report,
     /// The largest rate that any routing could give every pair at once, if requested.
     pub bounds: Option<Bounds>,
+}
+
+impl Steady {
+    /// By switch and its equal next hops: the pairs that take each; empty with forwarding tables.
+    ///
+    /// # Errors
+    /// If some pairs of hosts have no path.
+    pub(super) fn flows_by_next_hop(&self, topology: &Topology) -> Result<FlowsByNextHop, RunError> {
+        let mut flows = FlowsByNextHop::new();
+        if self.vlans.is_none() {
+            let hops = NextHops::shortest(topology).map_err(|error| RunError::Build(error.to_string()))?;
+            self.paths.iter().for_each(|path| hops.count_choices(topology, path, &mut flows));
+        }
+        Ok(flows)
+    }
 }
 
 /// What hosts and switches choose by.

@@ -1,17 +1,17 @@
 //! Last stage of a run: turns a network at the end of its run into tables, a summary and files.
 
+mod polarization;
 mod suspicious;
 mod unstarted;
 mod warnings;
 
+pub(crate) use self::polarization::{may_polarize, polarized};
 use self::suspicious::{
     marks_of_slow_receivers, needless_timeouts, starved_flows, tiny_windows, waits_for_timers,
     windows_below_acknowledgements,
 };
 pub(crate) use self::unstarted::{Planned, unstarted};
-use self::warnings::{
-    cut_short, dead_links, dropped_syns, idle_storms, longer_timeouts, polarized, unrecorded,
-};
+use self::warnings::{cut_short, dead_links, dropped_syns, idle_storms, longer_timeouts, unrecorded};
 use crate::build::{Built, Parts};
 use crate::resolve::Resolved;
 use crate::run::{Ended, RunOptions, RunResults, Watch};
@@ -181,7 +181,9 @@ fn add_warnings_of_results(
     warnings.extend(network.stack_warnings());
     warnings.extend(dropped_syns(network));
     idle_storms(scenario, (network, now), names, ports, warnings);
-    warnings.extend(polarized(scenario, network, names, now));
+    if may_polarize(scenario, network.packed_flow_records(now).len()) {
+        warnings.extend(polarized(&network.flows_by_next_hop(), names.topology));
+    }
     warnings.extend(needless_timeouts(scenario, network, ports, now));
     warnings.extend(waits_for_timers(scenario, network, names, now));
     warnings.extend(windows_below_acknowledgements(

@@ -3,7 +3,6 @@
 use crate::spec::remember::hindrance;
 use crate::spec::{RememberSteps, Scenario};
 use crate::volume::SERIES_ROWS_MAX;
-use pauseframe_fabric::path_hash::HashFunction;
 use pauseframe_fabric::{Network, PortPriorityReport, Settings, matches_glob, matching_ports};
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
@@ -51,8 +50,8 @@ pub(super) fn longer_timeouts(scenario: &Scenario, settings: &Settings) -> Vec<S
     pairs.collect()
 }
 
-/// Maximum number of flows whose paths are compared with the ports of storms.
-const PATHS_MAX: usize = 20_000;
+/// Maximum number of flows whose paths are compared with the ports of storms, or with an even hash.
+pub(super) const PATHS_MAX: usize = 20_000;
 
 /// Warns of storms of pause frames towards ports that nothing used, unless `warnings` names the storm already.
 pub(super) fn idle_storms(
@@ -88,40 +87,6 @@ pub(super) fn idle_storms(
             names.topology.port_name(*first)
         ));
     }
-}
-
-/// Warns of switches whose hash leaves equal links idle that an even hash would use.
-pub(super) fn polarized(
-    scenario: &Scenario,
-    network: &mut Network,
-    names: &Names,
-    now: Time,
-) -> Option<String> {
-    let hashes = scenario.routing.hash.function != HashFunction::Ideal;
-    if !hashes || network.packed_flow_records(now).len() > PATHS_MAX {
-        return None;
-    }
-    let groups = network.flows_by_next_hop();
-    let used = |flows: &[u32]| flows.iter().filter(|count| **count > 0).count();
-    // An even hash uses 1 - (1 - 1/n)^m of n links for m flows.
-    let is_polarized = |flows: &[u32]| {
-        let (links, all) = (flows.len() as f64, flows.iter().sum::<u32>());
-        let expected = links * (1.0 - (1.0 - 1.0 / links).powi(all.min(1_000) as i32));
-        all as usize >= 2 * flows.len() && used(flows) as f64 <= 0.5 * expected
-    };
-    let crowded =
-        groups.values().filter(|flows| flows.iter().sum::<u32>() as usize >= 2 * flows.len()).count();
-    let polarized: Vec<_> = groups.iter().filter(|(_, flows)| is_polarized(flows)).collect();
-    let ((switch, _), flows) = polarized.iter().min_by_key(|(_, flows)| used(flows))?;
-    Some(format!(
-        "routing.hash: polarized: {} of {} equal links of {} are used by {} flows, and {} of {crowded} groups of links are like this: \
-         tiers choose in step; rotate the hash (hash_offsets), or take a function whose seed helps (hash = \"murmur3\", hash_seeds = \"switch\")",
-        used(flows),
-        flows.len(),
-        names.node(*switch),
-        flows.iter().sum::<u32>(),
-        polarized.len()
-    ))
 }
 
 /// Warns of dropped SYNs. A SYN is not ECN-capable (RFC 3168 §6.1.1), so a marker that drops packets which it
