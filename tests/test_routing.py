@@ -33,3 +33,42 @@ def test_a_networkx_graph_is_a_topology() -> None:
 def test_a_bad_graph_is_named_by_its_node() -> None:
     with pytest.raises(pf.ScenarioError, match=r"nodes\[1\]"):
         scenario(triangle(kind="hots")).resolve()
+
+
+@pytest.mark.parametrize(
+    "source", ["fat_tree:k=4", "torus:lengths=3x3", "leaf_spine:leaves=3,spines=2,hosts_per_leaf=2"]
+)
+@pytest.mark.parametrize("engine", ["auto", "order_pair"])
+def test_one_vlan_has_one_lane(source: str, engine: str) -> None:
+    routes = pf.plan_routes(pf.load_topology(source), engine, vlans=1)
+    assert [lane for _, lane in routes.vlans] == [0]
+    assert routes.check()["clean"]
+
+
+def test_the_lanes_of_trees_follow_the_vlans() -> None:
+    routes = pf.plan_routes(pf.load_topology("fat_tree:k=4"), "edst", vlans=4)
+    assert len({lane for _, lane in routes.vlans}) == 4
+
+
+@pytest.mark.parametrize(
+    ("engine", "settings", "message"),
+    [
+        ("auto", {"lanes": 2, "vlans": 1}, "vlans = 1 is not possible: 2 lanes need 2 to 4094; allow fewer lanes"),
+        ("order_pair", {"vlans": 4, "sampled_vlans": 3}, "of 4 VLANs each lane needs one on all links"),
+        ("edst", {"vlans": 12}, "a multiple of the number of lanes, 8"),
+    ],
+)
+def test_too_few_vlans_are_refused_with_the_number_of_lanes(engine: str, settings: dict, message: str) -> None:
+    with pytest.raises(pf.FabricError, match=message):
+        pf.plan_routes(pf.load_topology("fat_tree:k=4"), engine, **settings)
+
+
+@pytest.mark.parametrize("kind", ["auto", "order_pair"])
+def test_a_scenario_with_one_vlan_has_one_lane(kind: str) -> None:
+    text = f'''
+        topology = {{ kind = "leaf_spine", leaves = 3, spines = 2, hosts_per_leaf = 1 }}
+        routing = {{ kind = "{kind}", vlans = 1 }}
+        transport.preset = "roce_dcqcn"
+        workload = {{ kind = "permutation", size = "10 KB" }}
+    '''
+    assert pf.run(text, progress=False).summary["flows_finished"] == 3

@@ -466,7 +466,7 @@ pub(crate) fn check(protect: &Protect, graph: &SwitchGraph) -> Result<(), Routin
         Some(link) => Err(RoutingError::Parameter {
             parameter: "groups",
             value: link.0 as usize,
-            allowed: "it must be the number of a link",
+            allowed: "it must be the number of a link".to_owned(),
         }),
     }
 }

@@ -4,7 +4,7 @@
 use super::verify::Tables;
 use super::{
     Auto, Dfsssp, Effort, Lash, OrderPair, Packing, Protect, RoutingEngine, RoutingError, ShortestPath,
-    SpanningTrees, UpDown,
+    SpanningTrees, UpDown, bound_parameter,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::interchange::{did_you_mean, hint};
@@ -80,7 +80,7 @@ pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEn
         return Err(RoutingError::Setting { engine: name.to_owned(), setting });
     }
     if trees {
-        return spanning_trees(name, lanes.unwrap_or(8), vlans, seed);
+        return spanning_trees(name, lanes.unwrap_or_else(|| default_lanes(8, vlans)), vlans, seed);
     }
     Ok(match name {
         "auto" => Box::new(Auto { orders: order_pair(settings) }),
@@ -101,10 +101,15 @@ pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEn
     })
 }
 
+/// The lanes at most, where only the VLANs are given: each lane needs one.
+fn default_lanes(usual: usize, vlans: Option<usize>) -> usize {
+    vlans.map_or(usual, |vlans| usual.min(vlans.max(1)))
+}
+
 fn order_pair(settings: &EngineSettings) -> OrderPair {
     let usual = OrderPair::default();
     OrderPair {
-        lanes: settings.lanes.unwrap_or(usual.lanes),
+        lanes: settings.lanes.unwrap_or_else(|| default_lanes(usual.lanes, settings.vlans)),
         vlans: settings.vlans.unwrap_or(usual.vlans),
         fewer_vlans: settings.vlans.is_none(),
         sampled_vlans: settings.sampled_vlans.unwrap_or(usual.sampled_vlans),
@@ -125,8 +130,11 @@ fn spanning_trees(
     vlans: Option<usize>,
     seed: u64,
 ) -> Result<Box<dyn RoutingEngine>, RoutingError> {
-    if let Some(value) = vlans.filter(|vlans| lanes == 0 || *vlans == 0 || vlans % lanes != 0) {
-        let allowed = "it must be a multiple of the number of lanes: every lane has as many trees";
+    bound_parameter("lanes", lanes, 1..=8, "it must be 1 to 8")?;
+    if let Some(value) = vlans.filter(|vlans| *vlans == 0 || vlans % lanes != 0) {
+        let allowed = format!(
+            "it must be a multiple of the number of lanes, {lanes}: every lane has as many trees; change one of the two"
+        );
         return Err(RoutingError::Parameter { parameter: "vlans", value, allowed });
     }
     let packing = if name == "edst" { Packing::Exact } else { Packing::RandomKruskal };

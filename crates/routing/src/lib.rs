@@ -141,7 +141,7 @@ pub enum RoutingError {
         /// The value that was given.
         value: usize,
         /// The values that are allowed.
-        allowed: &'static str,
+        allowed: String,
     },
     /// The tables would not fit into memory.
     #[error(
@@ -223,9 +223,13 @@ fn bound_parameter(
     parameter: &'static str,
     value: usize,
     range: std::ops::RangeInclusive<usize>,
-    allowed: &'static str,
+    allowed: impl Into<String>,
 ) -> Result<(), RoutingError> {
-    if range.contains(&value) { Ok(()) } else { Err(RoutingError::Parameter { parameter, value, allowed }) }
+    if range.contains(&value) {
+        Ok(())
+    } else {
+        Err(RoutingError::Parameter { parameter, value, allowed: allowed.into() })
+    }
 }
 
 /// The name of the first host at an edge switch.

@@ -389,10 +389,12 @@ impl OrderPair {
 
     fn check_settings(&self) -> Result<(), RoutingError> {
         bound_parameter("lanes", self.lanes, 1..=8, "it must be 1 to 8")?;
-        let allowed = "it must be at least the number of lanes and at most 4094";
-        bound_parameter("vlans", self.vlans, self.lanes..=4094, allowed)?;
-        let allowed = "some VLANs, at least one a lane, must use all links";
-        bound_parameter("sampled_vlans", self.sampled_vlans, 0..=self.vlans - self.lanes, allowed)?;
+        let OrderPair { lanes, vlans, .. } = *self;
+        let (of_lanes, verb) = (counted(lanes, "lane"), if lanes == 1 { "needs" } else { "need" });
+        let allowed = format!("{of_lanes} {verb} {lanes} to 4094; allow fewer lanes, or more VLANs");
+        bound_parameter("vlans", vlans, lanes..=4094, allowed)?;
+        let allowed = format!("of {} each lane needs one on all links; sample fewer", counted(vlans, "VLAN"));
+        bound_parameter("sampled_vlans", self.sampled_vlans, 0..=vlans - lanes, allowed)?;
         bound_parameter("sample_percent", self.sample_percent as usize, 1..=100, "it must be 1 to 100")
     }
 }

@@ -1457,10 +1457,10 @@ class Routing(Part):
     """Load in per cent from which on a port is in the worst band (1 to 100); default 80 (Junos: example of dynamic
     load balancing)
     """
-    lanes: int | None = field(default=None, kw_only=True)
-    """Maximum number of virtual lanes (lossless priorities) of the plan (1 to 8); default 2."""
     vlans: int | None = field(default=None, kw_only=True)
     """Maximum number of VLANs (802.1Q), each a set of routes (1 to 4094); default 16 (IEEE 802.1Q)"""
+    lanes: int | None = field(default=None, kw_only=True)
+    """Maximum number of virtual lanes (lossless priorities) of the plan (1 to 8); default 2."""
     effort: Literal["fast", "normal", "best"] | None = field(default=None, kw_only=True)
     """Search effort for good orders of the switches; default "normal"."""
     seed: int | None = field(default=None, kw_only=True)

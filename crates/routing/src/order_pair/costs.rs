@@ -40,7 +40,7 @@ impl OrderPair {
     /// The settings for one of several planes.
     pub(crate) fn of_parts(&self, planes: u32) -> Result<OrderPair, RoutingError> {
         if let Some(stop) = self.stop_at.filter(|_| planes > 1) {
-            let allowed = "the planes of a fabric are searched one after the other; leave it out";
+            let allowed = "the planes of a fabric are searched one after the other; leave it out".to_owned();
             return Err(RoutingError::Parameter { parameter: "steps", value: stop as usize, allowed });
         }
         Ok(OrderPair { planes, ..self.clone() })

@@ -141,9 +141,16 @@ impl Choice for EffortName {
         &[("fast", Self(Effort::Fast)), ("normal", Self(Effort::Normal)), ("best", Self(Effort::Best))];
 }
 
+/// Each lane needs a VLAN, so fewer VLANs than lanes lower the default of the lanes.
+fn lanes_and_vlans(t: &mut Table) -> (usize, usize) {
+    let VlanBudget { vlans } = VlanBudget::read(t, 16);
+    let LaneBudget { lanes } = LaneBudget::read(t, vlans.min(2));
+    (lanes, vlans)
+}
+
 /// Chooses one of the other kinds by the graph.
 fn auto(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
-    let (LaneBudget { lanes }, VlanBudget { vlans }) = (LaneBudget::read(t, 2), VlanBudget::read(t, 16));
+    let (lanes, vlans) = lanes_and_vlans(t);
     let (Search { effort }, Lots { seed }) = (Search::read(t), Lots::read(t));
     let orders = OrderPair { lanes, vlans, effort: effort.0, seed, ..OrderPair::default() };
     planned(t, fabric, &Auto { orders })
@@ -173,7 +180,7 @@ fn edst(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
 }
 
 fn order_pair(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
-    let (LaneBudget { lanes }, VlanBudget { vlans }) = (LaneBudget::read(t, 2), VlanBudget::read(t, 16));
+    let (lanes, vlans) = lanes_and_vlans(t);
     let Samples { sampled_vlans, sample_percent } = Samples::read(t);
     let (effort, Lots { seed }) = (Search::read(t).effort.0, Lots::read(t));
     let orders =
