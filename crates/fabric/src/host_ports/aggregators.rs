@@ -17,17 +17,17 @@ impl HostPorts {
         let differ =
             |ports: &&Vec<NodeId>| ports.iter().any(|port| self.rates[port] != self.rates[&ports[0]]);
         let unequal = self.ports.iter().filter(|(_, ports)| differ(ports));
-        unequal.filter_map(|(host, ports)| Some((*host, self.widest(ports.iter().copied())?))).collect()
+        unequal.filter_map(|(host, ports)| Some((*host, self.widest(ports)?))).collect()
     }
 
     /// The first port of the aggregator with the largest bandwidth; the first of equal ones.
-    fn widest(&self, ports: impl Iterator<Item = NodeId> + Clone) -> Option<NodeId> {
+    fn widest(&self, ports: &[NodeId]) -> Option<NodeId> {
         let bandwidth = |port: &NodeId| {
             let rate = self.rates[port];
-            rate * ports.clone().filter(|other| self.rates[other] == rate).count() as u64
+            rate * ports.iter().filter(|other| self.rates[*other] == rate).count() as u64
         };
-        let widest = ports.clone().map(|port| bandwidth(&port)).max()?;
-        ports.clone().find(|port| bandwidth(port) == widest)
+        let widest = ports.iter().map(bandwidth).max()?;
+        ports.iter().copied().find(|port| bandwidth(port) == widest)
     }
 
     /// The ports of `among` that belong to the active aggregator of their host; all, if none does or the host has one aggregator.
@@ -46,7 +46,7 @@ impl HostPorts {
         if up.iter().any(|port| self.rates[port] == self.rates[active]) {
             return;
         }
-        if let Some(widest) = self.widest(up.into_iter()) {
+        if let Some(widest) = self.widest(&up) {
             self.active.insert(*host, widest);
         }
     }

@@ -79,12 +79,11 @@ impl RememberedStep {
         let mut left = VecDeque::new();
         for (number, report) in (0..).zip(&self.instance.reports) {
             let times = given_of.get_mut(&(report.endpoint_key, report.is_sent));
-            let difference = match times.and_then(VecDeque::pop_front) {
-                Some(time) => time.0.abs_diff(report.after.0),
-                None => {
-                    left.push_back(number);
-                    last.0.saturating_sub(report.after.0)
-                }
+            let difference = if let Some(time) = times.and_then(VecDeque::pop_front) {
+                time.0.abs_diff(report.after.0)
+            } else {
+                left.push_back(number);
+                last.0.saturating_sub(report.after.0)
             };
             if difference > self.tolerance.0 {
                 return None;
@@ -121,19 +120,29 @@ fn arrivals(instance: &StepInstance, answered: &[Option<u32>]) -> Vec<(Span, u32
     instance.reports.iter().zip(answered).filter_map(arrival).collect()
 }
 
+/// An order of a remembered step in a replay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Came {
+    NotYet,
+    /// No report answers it.
+    Silent,
+    /// With the token of its message.
+    With(u32),
+}
+
 /// How far a replay has followed a remembered step.
 #[derive(Debug)]
 struct Follower {
     step: usize,
     /// All orders before this place have come.
     next: u32,
-    /// By place: whether the order has come, and the token of its message if it has one.
-    came: Vec<Option<Option<u32>>>,
+    /// By place.
+    came: Vec<Came>,
 }
 
 impl Follower {
     fn new(step: usize, steps: &[RememberedStep]) -> Follower {
-        Follower { step, next: 0, came: vec![None; steps[step].instance.orders.len()] }
+        Follower { step, next: 0, came: vec![Came::NotYet; steps[step].instance.orders.len()] }
     }
 
     /// Takes the next order of its sequence; false if the step had another one there.
@@ -150,12 +159,13 @@ impl Follower {
         let Some(place) = place.filter(|place| step.has_at(*place, endpoint_key, ask, after)) else {
             return false;
         };
-        self.came[place as usize] = Some(match order.order {
-            EndpointOrder::Write { token, .. } => token,
-            EndpointOrder::Await { token, .. } => Some(token),
-            _ => None,
-        });
-        while self.came.get(self.next as usize).is_some_and(Option::is_some) {
+        self.came[place as usize] = match order.order {
+            EndpointOrder::Write { token: Some(token), .. } | EndpointOrder::Await { token, .. } => {
+                Came::With(token)
+            }
+            _ => Came::Silent,
+        };
+        while self.came.get(self.next as usize).is_some_and(|came| *came != Came::NotYet) {
             self.next += 1;
         }
         true
@@ -165,7 +175,7 @@ impl Follower {
     fn first_left(&self, step: &RememberedStep, sequence: OrderSequence) -> Option<u32> {
         let places = step.places_by_sequence.get(&sequence)?;
         let after = &places[places.partition_point(|place| *place < self.next)..];
-        after.iter().copied().find(|place| self.came[*place as usize].is_none())
+        after.iter().copied().find(|place| self.came[*place as usize] == Came::NotYet)
     }
 }
 
@@ -276,9 +286,8 @@ impl Replay {
         while let Some(&number) = left.front() {
             let report = step.instance.reports[number as usize];
             let StepReport { after, endpoint_key, is_sent } = report;
-            let token =
-                step.answered[number as usize].and_then(|place| follower.came[place as usize].flatten());
-            let Some(token) = token.filter(|_| self.begin + after < until) else { break };
+            let came = step.answered[number as usize].map(|place| follower.came[place as usize]);
+            let Some(Came::With(token)) = came.filter(|_| self.begin + after < until) else { break };
             left.pop_front();
             self.given.push(report);
             let event = if is_sent { EndpointEvent::Sent(token) } else { EndpointEvent::Delivered(token) };

@@ -91,9 +91,9 @@ impl Traffic {
         if let Some(opener) = kept {
             if subflows > 1 {
                 let parts = self.records.carriers(opener);
-                let ways =
+                let ways: Vec<_> =
                     parts.map(|part| self.ports_of_flow(&spec, part, Some(part)).intact_ways()).collect();
-                self.set_ideal_of_subflows(flow, ways);
+                self.set_ideal_of_subflows(flow, &ways);
             }
             self.continue_on_connection(opener, exchanges, now);
             return;
@@ -106,16 +106,16 @@ impl Traffic {
         }
         if subflows > 1 {
             let ways = self.open_multipath(flow, &ports, exchanges, now);
-            self.set_ideal_of_subflows(flow, ways);
+            self.set_ideal_of_subflows(flow, &ways);
             return;
         }
         self.open_both_endpoints(flow, &ports, exchanges, &MultipathRole::None, now);
     }
 
     /// The ideal time of a flow whose subflows have chosen their ports.
-    fn set_ideal_of_subflows(&mut self, flow: u32, ways: Vec<[[NodeId; 2]; 2]>) {
+    fn set_ideal_of_subflows(&mut self, flow: u32, ways: &[[[NodeId; 2]; 2]]) {
         if self.host_ports.is_some() {
-            let ideal = self.ideal.ideal_fct_of_subflows(&self.records.flow_record(flow).spec, &ways);
+            let ideal = self.ideal.ideal_fct_of_subflows(&self.records.flow_record(flow).spec, ways);
             self.records.update(flow, |record| record.ideal = ideal);
         }
     }

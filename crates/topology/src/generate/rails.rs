@@ -11,7 +11,7 @@ const ALLOWED: &str = "with rails, as many consecutive switches with hosts as a 
 /// Links each host of a server, which are `gpus_per_server` consecutive hosts, to the switch of its rail.
 ///
 /// As many consecutive switches with hosts as a server has GPUs form a segment, with the servers of all hosts that were linked to them. Other
-/// links stay. NVIDIA's DGX SuperPOD and Spectrum-X, and Alibaba's HPN (SIGCOMM 2024), are built so.
+/// links stay. NVIDIA's pods of DGX servers, and Alibaba's HPN (SIGCOMM 2024), are built so.
 ///
 /// # Errors
 /// If the switches with hosts do not form such segments, or those of one have different numbers of hosts.
