@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pauseframe as pf
 import pytest
@@ -45,6 +46,12 @@ def fabric(folder: Path, name: str) -> tuple[Path, Path]:
     return topology, tables
 
 
+def what_if(report: Any) -> dict[str, Any]:
+    """What failures would lose, by kind."""
+    found: dict[str, Any] = report["what_if"]
+    return found
+
+
 @pytest.mark.parametrize("name", FABRICS)
 def test_tables_need_no_route_from_a_host_to_itself(name: str, tmp_path: Path) -> None:
     topology, tables = fabric(tmp_path, name)
@@ -52,7 +59,7 @@ def test_tables_need_no_route_from_a_host_to_itself(name: str, tmp_path: Path) -
     report = pf.read_routes(tables, single).check(what_if=True)
     assert (report["clean"], report["delivered"], report["black_holes"]["count"]) == (True, 4, 0)
     assert report["unreachable"]["count"] == 0
-    lost = [failure["example"] for kind in report["what_if"].values() for failure in kind["worst"]]
+    lost = [failure["example"] for kind in what_if(report).values() for failure in kind["worst"]]
     assert lost
     assert all("a" in (pair["from"], pair["to"]) for pair in lost)
 
@@ -80,7 +87,7 @@ def test_routes_and_losses_count_pairs_of_different_hosts() -> None:
     report = pf.plan_routes(topology, "up_down", vlans=1).check(what_if=True, examples=1_000)
     ports, hosts = 14 * 7, 14
     assert report["delivered"] == ports**2 - hosts * 7**2
-    for failures in report["what_if"].values():
+    for failures in what_if(report).values():
         for failure in failures["worst"]:
             pair = failure["example"]
             assert pair["from"].partition(".")[0] != pair["to"].partition(".")[0], failure

@@ -1,5 +1,7 @@
 """Graphs from NetworkX, and routes with VLANs, from Python to results."""
 
+from typing import Any
+
 import networkx_stand_in as nx
 import pauseframe as pf
 import pytest
@@ -58,7 +60,7 @@ def test_the_lanes_of_trees_follow_the_vlans() -> None:
         ("edst", {"vlans": 12}, "a multiple of the number of lanes, 8"),
     ],
 )
-def test_too_few_vlans_are_refused_with_the_number_of_lanes(engine: str, settings: dict, message: str) -> None:
+def test_too_few_vlans_are_refused_with_their_number(engine: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(pf.FabricError, match=message):
         pf.plan_routes(pf.load_topology("fat_tree:k=4"), engine, **settings)
 

@@ -498,7 +498,7 @@ def test_a_dead_port_of_a_host_moves_no_other(fabric, named, tmp_path):
             update = update_routes(routes, new, failed=True)
             assert (update["moved_hosts"], update["cut_off"]) == ([], gone)
             assert update["kept"] == [vlan for vlan, _ in routes.vlans]
-            assert update["changes"] == update["renumbered"] == []
+            assert (update["changes"], update["renumbered"]) == ([], [])
             ports = {node["id"] for node in json.loads(update["topology"].write("node-link"))["nodes"]}
             assert set(names) - ports == set(gone)
             assert update["routes"].check()["clean"]

@@ -1296,8 +1296,8 @@ class Remember(Part):
     next; default "off".
     """
     bound: float | None = None
-    """Share of a step's length by which times of two instances may differ, and share of its packet hops (0.0 to 0.1);
-    default 0.001.
+    """Share of a step's length by which times of two instances may differ, and share of its packet hops; the same of a
+    round inside a long collective (0.0 to 0.1); default 0.001.
     """
 
 

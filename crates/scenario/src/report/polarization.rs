@@ -6,7 +6,7 @@ use pauseframe_fabric::path_hash::HashFunction;
 use pauseframe_routing::FlowsByNextHop;
 use pauseframe_topology::Topology;
 
-/// True if the hash of the switches may be uneven, and there are not too many flows to look at their paths.
+/// True if the hash of the switches may be uneven, and few enough flows to look at their paths.
 pub(crate) fn may_polarize(scenario: &Scenario, flows: usize) -> bool {
     scenario.routing.hash.function != HashFunction::Ideal && flows <= PATHS_MAX
 }
