@@ -78,18 +78,21 @@ impl<'n> BorrowedSwitch<'n> {
         if let Some(QcnFeedback { fb, q_off, q_delta }) =
             point.sample_enqueued_frame(u32::from(packet.size), backlog, settings)
         {
-            self.ports.rare_counters_mut(slot).cnms_sent += 1;
             // The CNM goes to the endpoint that sent the frame.
             let cnm =
                 Cnm { to: to ^ 1, q_off, q_delta, point: port.port_id(), fb, sampled_class: packet.class };
-            self.send_cnm(cnm, cnm_class, ctx);
+            if self.send_cnm(cnm, cnm_class, ctx) {
+                self.ports.rare_counters_mut(slot).cnms_sent += 1;
+            }
         }
     }
 
-    /// Sends a CNM from this switch to the source of the sampled frame.
-    fn send_cnm(&mut self, cnm: Cnm, class: u8, ctx: &mut Context) {
+    /// Sends a CNM from this switch to the source of the sampled frame; false if that has moved to a port in another plane.
+    fn send_cnm(&mut self, cnm: Cnm, class: u8, ctx: &mut Context) -> bool {
         let from = ctx.endpoint_host(cnm.to);
-        let egress = self.cnm_next_hop(self.switch_state().node, from, cnm.to / 2, ctx);
+        let Some(egress) = self.cnm_next_hop(self.switch_state().node, from, cnm.to / 2, ctx) else {
+            return false;
+        };
         let egress = self.ports.port_token(egress, ctx);
         let packet = Packet {
             at: ctx.now(),
@@ -98,6 +101,7 @@ impl<'n> BorrowedSwitch<'n> {
         };
         let index = ctx.packets.insert(packet);
         self.send_own_frame(index, egress, ctx);
+        true
     }
 
     /// Queues a frame that this switch has made.
@@ -125,16 +129,17 @@ impl<'n> BorrowedSwitch<'n> {
         backlog + u64::from(packet.size) <= self.class_policy(packet.class).limit
     }
 
-    /// The next hop of a CNM from switch `origin`, chosen by ECMP at each hop; the first shortest path if packets are sprayed.
-    fn cnm_next_hop(&self, origin: NodeId, to: NodeId, flow: u32, ctx: &Context) -> PortId {
+    /// The next hop of a CNM from switch `origin`, chosen by ECMP at each hop; the first shortest path if packets are sprayed. `None` towards
+    /// another plane.
+    fn cnm_next_hop(&self, origin: NodeId, to: NodeId, flow: u32, ctx: &Context) -> Option<PortId> {
         let here = self.switch_state().node;
         let among = self.current_routes().ports(here, to);
-        if ctx.settings.hop_choice.is_some() || among.len() == 1 {
-            return among[0];
+        if ctx.settings.hop_choice.is_some() || among.len() <= 1 {
+            return among.first().copied();
         }
         let tuple = mix_bits(u64::from(origin.0) << 32 | u64::from(to.0)) ^ mix_bits(u64::from(flow));
         let salt = mix_bits(ctx.settings.seed ^ mix_bits(u64::from(here.0)));
-        among[ecmp_index(mix_bits(tuple), salt, among.len())]
+        Some(among[ecmp_index(mix_bits(tuple), salt, among.len())])
     }
 
     /// Forwards a CNM that arrived by `ingress`.
@@ -149,7 +154,7 @@ impl<'n> BorrowedSwitch<'n> {
         let egress = if ctx.settings.hop_choice.is_some() {
             self.choose_next_hop(index, ctx)
         } else {
-            self.cnm_next_hop(origin, NodeId(route), to / 2, ctx)
+            self.cnm_next_hop(origin, NodeId(route), to / 2, ctx).expect("it began in the plane of its host")
         };
         let egress = self.ports.port_token(egress, ctx);
         self.transmit_or_enqueue(ingress, index, (egress, class), ctx);
