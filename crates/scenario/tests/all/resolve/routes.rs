@@ -109,7 +109,7 @@ fn budgets_that_do_not_suffice_say_what_would_do() {
             && error.contains("raise lanes, or plan with order_pair"),
         "{error}"
     );
-    let error = refused(&ring("kind = \"order_pair\"\nvlans = 1", ""), &[]);
+    let error = refused(&ring("kind = \"order_pair\"\nlanes = 2\nvlans = 1", ""), &[]);
     assert!(error.contains("routing.vlans: vlans = 1 is not possible"), "{error}");
     let error = refused(&ring("kind = \"order_pair\"", "pfc = { priorities = [3] }"), &[]);
     assert!(
