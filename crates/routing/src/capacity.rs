@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_join_again_count_the_joint_link_once() {
+    fn joint_links_count_once() {
         for slow in [25, 50, 100] {
             // Two cores behind each aggregation switch; one last link is slower.
             let links = [
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_to_a_joint_link_divide_it() {
+    fn next_hops_divide_joint_links() {
         assert_eq!(
             shares(&[("a", "b", 100), ("a", "b", 100), ("b", "e", 100), ("a", "c", 100), ("c", "e", 100)]),
             [50, 50, 100]
