@@ -4,7 +4,7 @@ use super::{IdealFctCalculator, IdealPath};
 use crate::flow::FlowSpec;
 use pauseframe_topology::Channel;
 use pauseframe_transport::Segment;
-use pauseframe_units::{BitRate, Bytes, NodeId, PortId, Span};
+use pauseframe_units::{BitRate, NodeId, PortId, Span};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -129,7 +129,10 @@ impl IdealFctCalculator {
     fn time_of_slowest_path(&self, from: NodeId, to: NodeId, train: &[(u64, u32)]) -> Option<Span> {
         let largest = train.iter().map(|(_, size)| *size).max()?;
         let hops = self.hops_along(&self.slowest_path(from, to, largest)?, to);
-        Some(self.one_way_time(&IdealPath { hops, one_path: true, cut: None, turns: None }, train))
+        Some(self.one_way_time(
+            &IdealPath { hops, one_path: true, is_paced: false, cut: None, turns: None },
+            train,
+        ))
     }
 
     fn slowest_path(&self, from: NodeId, to: NodeId, bytes: u32) -> Option<Vec<PortId>> {
@@ -153,8 +156,8 @@ impl IdealFctCalculator {
     }
 
     fn time_of_link(&self, port: PortId, bytes: u32) -> Span {
-        let channel = self.topology.channel(port);
-        channel.rate.serialise(Bytes(u64::from(bytes))).saturating_add(channel.delay)
+        let hop = self.path_hop(port, self.topology.peer(port));
+        hop.crossing(bytes).saturating_add(hop.delay)
     }
 
     /// The time from a node; `None` if no path leads on. `known` has the times of nodes that are known, and their next hops.

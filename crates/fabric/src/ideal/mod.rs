@@ -52,6 +52,8 @@ struct IdealPath {
     hops: Vec<PathHop>,
     /// All packets take these links, in order.
     one_path: bool,
+    /// Packets are made at the rate of the first link, not at once.
+    is_paced: bool,
     /// Bytes on the wire of the smallest packet into which several subflows can cut the data.
     cut: Option<u32>,
     turns: Option<Turns>,
@@ -279,7 +281,7 @@ impl IdealFctCalculator {
         let cut = (subflows > 1).then(smallest);
         let hops = hops.reduce(lower_bound).unwrap_or_default();
         let turns = self.turns(spec, choices, &hops);
-        IdealPath { hops, one_path: !several, cut, turns }
+        IdealPath { hops, one_path: !several, is_paced, cut, turns }
     }
 
     /// The links that packets take which use these pairs of ports in turn; at most so many ports at once at the source, if that is given.
@@ -393,9 +395,14 @@ impl IdealFctCalculator {
     /// A link on the way to a host.
     fn path_hop(&self, port: PortId, to: NodeId) -> PathHop {
         let channel = self.topology.channel(port);
-        let latency = if self.topology.peer(port) == to { Span::ZERO } else { self.settings.switch_latency };
+        let peer = self.topology.peer(port);
+        let latency = if peer == to { Span::ZERO } else { self.settings.switch_latency };
+        let rate = LineRate::new(channel.rate);
+        let is_host = |node| self.topology.nodes()[node].kind != NodeKind::Switch;
+        let has_bucket = is_host(peer) || is_host(self.topology.owner(port));
         PathHop {
-            rate: LineRate::new(channel.rate),
+            rate,
+            hold: if has_bucket { rate.serialise(self.settings.wire_burst) } else { Span::ZERO },
             delay: channel.delay.saturating_add(latency),
             total_rate: channel.rate.0,
         }
@@ -553,7 +560,7 @@ impl IdealFctCalculator {
         let wire = if let Some(smallest) = is_cut {
             shared_link_time_cut(&path.hops, train, smallest)
         } else if path.one_path {
-            train_transfer_time(&path.hops, train)
+            train_transfer_time(&path.hops, train, path.is_paced)
         } else if path.leaves_by_one_link() {
             sprayed_transfer_time(&path.hops, train)
         } else {

@@ -1,8 +1,9 @@
 //! Jitter between host and switch: within its bound, in order, and what it is for, no phase effects.
 
 use crate::common::{
-    MSS, config, fct, flow, jitter_to_switch, link, per_port, run, run_until, settings, star_of,
+    MSS, config, fct, flow, jitter_to_switch, link, lossless, per_port, run, run_until, settings, star_of,
 };
+use crate::rdma::{NO_CONTROL, roce};
 use pauseframe_fabric::{FlowSpec, HostLinkJitterSettings, Settings};
 use pauseframe_transport::TcpConfig;
 use pauseframe_units::{Span, Time};
@@ -68,6 +69,34 @@ fn a_token_bucket_makes_all_frames_equal_and_keeps_the_rate() {
     assert_eq!(time(2000, 100), time(2000, MSS));
     assert!(time(0, 100) < time(0, MSS));
     assert_eq!(time(2000, 5 * MSS) - time(2000, 2 * MSS), time(0, 5 * MSS) - time(0, 2 * MSS));
+}
+
+/// A flow alone takes the ideal time, whether its packets are ready at once or paced.
+#[test]
+fn ideal_times_know_the_token_bucket() {
+    let (fast, slow) = (link(10, Span::from_us(1)), link(1, Span::from_us(3)));
+    for links in [[fast, fast], [fast, slow], [slow, fast]] {
+        let topology = star_of(&[("a", links[0]), ("b", links[1])]);
+        for transport in [lossless(config(), 500_000), roce(NO_CONTROL)] {
+            for (wire_burst, bytes) in [0, 500, 2_000, 20_000].into_iter().flat_map(|burst| {
+                [1, 700, 1024, 3 * 1024, 3 * MSS, 40 * MSS + 77].map(|bytes| (burst, bytes))
+            }) {
+                let settings = Settings { wire_burst, ..transport.clone() };
+                let start = Time::ZERO + Span::from_ms(3);
+                let late = FlowSpec { start, ..flow(&topology, "a", "b", bytes) };
+                let (mut network, ending) = run(&topology, &settings, &[late]);
+                let record = network.flow_records(ending.now)[0];
+                // Frames that a bucket lets go at once are a picosecond apart.
+                let expected = record.ideal..=record.ideal + Span(200);
+                assert!(
+                    expected.contains(&fct(&record)),
+                    "{wire_burst} {bytes}: {}, {}",
+                    fct(&record),
+                    record.ideal
+                );
+            }
+        }
+    }
 }
 
 /// Two hosts with five flows each share a link of the hosts' rate through a short queue. Without noise one host's packets always find
