@@ -94,7 +94,7 @@ table! {
         p2p_chunk: Bytes = or_in(P2P_CHUNK, SLICES);
         /// NCCL: slices under way on a connection; twice as many messages of other patterns
         in_flight: u32 = or_in(IN_FLIGHT, 1..=1024);
-        /// NCCL: channels, each with separate connections; 0: as many as the group has GPUs in a server, and one within a server
+        /// NCCL: channels, each with separate connections; 0: as many as each server has GPUs of the group (the server with fewest counts), and one within a server
         channels: u32 = or_in(0, 0..=64);
         /// Time that each message waits at its sender before it leaves: the cost of a send
         message_cost: Span = or_in(Span::ZERO, COSTS);

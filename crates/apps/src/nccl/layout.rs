@@ -24,9 +24,9 @@ impl Layout {
     /// The layout of ranks with these places (server, rail).
     pub(crate) fn new(places: &[(u32, u32)], settings: &Nccl) -> Layout {
         let servers = by_server(places);
-        let local = servers[0].len();
-        let is_even = servers.iter().all(|server| server.len() == local);
-        let rails = if is_even && servers.len() > 1 { local as u32 } else { 1 };
+        // As many channels as every server has GPUs of the group, of those that the smallest can give.
+        let smallest = servers.iter().map(Vec::len).min().unwrap_or(1);
+        let rails = if servers.len() > 1 { smallest as u32 } else { 1 };
         let channels = settings.channels.unwrap_or(rails).max(1);
         let order = |channel: u32| -> Vec<u32> {
             let turned = |server: &Vec<u32>| {
@@ -59,8 +59,9 @@ impl Layout {
         self.servers.iter().find(|ranks| ranks.contains(&rank)).map_or(&[], Vec::as_slice)
     }
 
+    /// The ranks of the largest server.
     pub(super) fn ranks_per_server(&self) -> u32 {
-        self.servers[0].len() as u32
+        self.servers.iter().map(Vec::len).max().unwrap_or(1) as u32
     }
 }
 

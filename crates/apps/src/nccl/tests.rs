@@ -196,6 +196,24 @@ fn each_channel_enters_a_server_at_its_rail() {
     assert_eq!(Layout::new(&places(8, 1), &Nccl::default()).rings.len(), 1);
 }
 
+/// The places of servers with so many ranks each.
+fn of_sizes(sizes: &[u32]) -> Vec<(u32, u32)> {
+    (0..).zip(sizes).flat_map(|(server, size)| (0..*size).map(move |rail| (server, rail))).collect()
+}
+
+#[test]
+fn servers_of_unequal_sizes_have_the_channels_of_the_smallest() {
+    for (sizes, channels) in [(&[8, 7][..], 7), (&[7, 8], 7), (&[8, 4], 4), (&[3, 2, 4], 2), (&[8, 1], 1)] {
+        let layout = Layout::new(&of_sizes(sizes), &Nccl::default());
+        assert_eq!(layout.rings.len(), channels, "{sizes:?}");
+        // Each channel enters a server at another rank, so that all of these NICs have work.
+        let first = sizes[0] as usize;
+        let enters: std::collections::BTreeSet<u32> =
+            layout.rings.iter().map(|(order, _)| order[first]).collect();
+        assert_eq!(enters.len(), channels.min(sizes[1] as usize), "{sizes:?}");
+    }
+}
+
 /// Bytes that all ranks send.
 fn sent(kind: Kind, bytes: u64, places: &[(u32, u32)], nccl: &Nccl) -> u64 {
     let layout = Layout::new(places, nccl);
@@ -221,8 +239,8 @@ fn sent(kind: Kind, bytes: u64, places: &[(u32, u32)], nccl: &Nccl) -> u64 {
 
 #[test]
 fn all_bytes_are_sent_once() {
-    for (servers, local) in [(1, 8), (4, 2), (3, 3), (5, 1)] {
-        let (places, ranks) = (places(servers, local), u64::from(servers * local));
+    for places in [places(1, 8), places(4, 2), places(3, 3), places(5, 1), of_sizes(&[3, 2, 4])] {
+        let ranks = places.len() as u64;
         for slice in [None, Some(1000), Some(1 << 20)] {
             for pattern in [Pattern::Ring, Pattern::Tree] {
                 let nccl = Nccl { pattern: Some(pattern), slice, ..Nccl::default() };
@@ -243,14 +261,15 @@ fn all_bytes_are_sent_once() {
 
 #[test]
 fn every_shape_comes_to_its_end() {
-    for (servers, local) in [(1, 4), (4, 2), (3, 3), (5, 1)] {
+    for places in [places(1, 4), places(4, 2), places(3, 3), places(5, 1), of_sizes(&[3, 2, 4])] {
+        let ranks = places.len() as u32;
         for kind in [Kind::Allreduce, Kind::Allgather, Kind::Alltoall, Kind::Bcast, Kind::Reduce] {
             for pattern in [Pattern::Ring, Pattern::Tree] {
                 let nccl = Nccl { pattern: Some(pattern), slice: Some(10_000), ..Nccl::default() };
-                let application = one_call(servers * local, kind, 99_999);
-                let replay = replay(application, nccl, Sharing::Nics, &places(servers, local));
+                let application = one_call(ranks, kind, 99_999);
+                let replay = replay(application, nccl, Sharing::Nics, &places);
                 let (_, _, record) = replay.calls().next().unwrap();
-                assert_eq!((record.begun, record.ended), (servers * local, servers * local));
+                assert_eq!((record.begun, record.ended), (ranks, ranks));
             }
         }
     }
