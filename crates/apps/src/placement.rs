@@ -8,9 +8,9 @@ use pauseframe_units::counted;
 pub enum Placement {
     /// The next free hosts in the order of the topology, so that racks are filled one after the other.
     Packed,
-    /// Hosts of different racks, in round-robin order of the racks.
+    /// Hosts, or whole servers, of different racks, in round-robin order of the racks.
     RoundRobin,
-    /// Random free hosts.
+    /// Random free hosts, or random servers, each whole.
     Random,
     /// The listed hosts, one for each rank; jobs may share hosts.
     Hosts(Vec<u32>),
@@ -20,15 +20,15 @@ pub enum Placement {
 /// hosts.
 #[derive(Clone, Debug)]
 pub struct Rooms {
-    /// Hosts by rack, in the order of the topology.
-    racks: Vec<Vec<u32>>,
+    /// By rack, in the order of the topology: hosts that stay together, the GPUs of a server. A host alone is a server of one.
+    racks: Vec<Vec<Vec<u32>>>,
     /// For each host, the number of its ranks, and the maximum since the first rank was placed.
     taken: Vec<(u32, u32)>,
 }
 
 impl Rooms {
-    /// Makes racks of empty hosts (numbers below `hosts`).
-    pub fn new(racks: Vec<Vec<u32>>, hosts: u32) -> Rooms {
+    /// Makes racks of servers of empty hosts (numbers below `hosts`).
+    pub fn new(racks: Vec<Vec<Vec<u32>>>, hosts: u32) -> Rooms {
         Rooms { racks, taken: vec![(0, 0); hosts as usize] }
     }
 
@@ -51,21 +51,25 @@ impl Rooms {
             self.take(hosts, per_host);
             return Ok(hosts.clone());
         }
-        let mut places = match rule {
+        let mut blocks = match rule {
             Placement::RoundRobin => self.across(per_host),
             _ => self.along(per_host),
         };
-        if places.len() < ranks as usize {
-            return Err(format!("needs {ranks} places on hosts; {} are free", places.len()));
+        let free = blocks.iter().map(Vec::len).sum::<usize>();
+        if free < ranks as usize {
+            return Err(format!("needs {ranks} places on hosts; {free} are free"));
         }
         if *rule == Placement::Random {
             // The loop draws the first elements of a Fisher-Yates shuffle.
-            for at in 0..ranks as usize {
-                let other = at + below((places.len() - at) as u64) as usize;
-                places.swap(at, other);
+            let (mut at, mut drawn) = (0, 0);
+            while drawn < ranks as usize {
+                let other = at + below((blocks.len() - at) as u64) as usize;
+                blocks.swap(at, other);
+                drawn += blocks[at].len();
+                at += 1;
             }
         }
-        places.truncate(ranks as usize);
+        let places: Vec<u32> = blocks.into_iter().flatten().take(ranks as usize).collect();
         self.take(&places, per_host);
         Ok(places)
     }
@@ -87,19 +91,25 @@ impl Rooms {
         std::iter::repeat_n(host, left as usize)
     }
 
-    /// Free slots, sorted by host.
-    fn along(&self, per_host: u32) -> Vec<u32> {
-        self.racks.iter().flatten().flat_map(|&host| self.free(host, per_host)).collect()
+    /// Free slots of a rack: those of a server together, those of a host alone one by one.
+    fn blocks(&self, rack: &[Vec<u32>], per_host: u32) -> Vec<Vec<u32>> {
+        let of_server = |server: &Vec<u32>| -> Vec<Vec<u32>> {
+            let slots = server.iter().flat_map(|&host| self.free(host, per_host));
+            if server.len() == 1 { slots.map(|host| vec![host]).collect() } else { vec![slots.collect()] }
+        };
+        rack.iter().flat_map(of_server).filter(|block| !block.is_empty()).collect()
+    }
+
+    /// Free slots, rack by rack.
+    fn along(&self, per_host: u32) -> Vec<Vec<u32>> {
+        self.racks.iter().flat_map(|rack| self.blocks(rack, per_host)).collect()
     }
 
     /// Free slots in round-robin order of the racks.
-    fn across(&self, per_host: u32) -> Vec<u32> {
-        let of = |rack: &Vec<u32>| -> Vec<u32> {
-            rack.iter().flat_map(|&host| self.free(host, per_host)).collect()
-        };
-        let racks: Vec<Vec<u32>> = self.racks.iter().map(of).collect();
+    fn across(&self, per_host: u32) -> Vec<Vec<u32>> {
+        let racks: Vec<_> = self.racks.iter().map(|rack| self.blocks(rack, per_host)).collect();
         let longest = racks.iter().map(Vec::len).max().unwrap_or(0);
-        (0..longest).flat_map(|at| racks.iter().filter_map(move |rack| rack.get(at).copied())).collect()
+        (0..longest).flat_map(|at| racks.iter().filter_map(move |rack| rack.get(at).cloned())).collect()
     }
 }
 
@@ -108,7 +118,23 @@ mod tests {
     use super::*;
 
     fn rooms() -> Rooms {
-        Rooms::new(vec![vec![0, 1, 2], vec![3, 4], vec![5, 6, 7]], 8)
+        let racks = [vec![0, 1, 2], vec![3, 4], vec![5, 6, 7]];
+        let alone = |rack: Vec<u32>| rack.into_iter().map(|host| vec![host]).collect();
+        Rooms::new(racks.map(alone).to_vec(), 8)
+    }
+
+    #[test]
+    fn servers_stay_whole() {
+        let rooms = || Rooms::new(vec![vec![vec![0, 1], vec![2, 3]], vec![vec![4, 5], vec![6, 7]]], 8);
+        assert_eq!(rooms().place(&Placement::Packed, 5, 1, |_| 0), Ok(vec![0, 1, 2, 3, 4]));
+        assert_eq!(rooms().place(&Placement::RoundRobin, 8, 1, |_| 0), Ok(vec![0, 1, 4, 5, 2, 3, 6, 7]));
+        let mut draws = [2, 0, 1].into_iter();
+        let drawn = rooms().place(&Placement::Random, 6, 1, |n| draws.next().unwrap() % n);
+        assert_eq!(drawn, Ok(vec![4, 5, 2, 3, 6, 7]));
+        // The rest of a server goes first to the next job.
+        let mut rooms = rooms();
+        assert_eq!(rooms.place(&Placement::Packed, 3, 1, |_| 0), Ok(vec![0, 1, 2]));
+        assert_eq!(rooms.place(&Placement::RoundRobin, 3, 1, |_| 0), Ok(vec![3, 4, 5]));
     }
 
     #[test]

@@ -64,7 +64,7 @@ table! {
         };
         /// Number of ranks that share a host
         ranks_per_host: u32 = or_in(1, 1..=4096);
-        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up servers stay whole and take the place of racks
+        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up the same of servers, which stay whole
         placement: PlacementName = by(placement);
         /// Host of each rank
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
@@ -417,7 +417,7 @@ pub fn place<'a>(
         spec.storage.iter().filter_map(|name| topology.find(name)).map(|node| node.0).collect()
     };
     let taken: BTreeSet<u32> = specs.iter().flat_map(|(_, spec)| storage(spec)).collect();
-    let mut rooms = gpus_per_server.map_or_else(|| racks(topology, &taken), |gpus| servers(topology, gpus, &taken));
+    let mut rooms = servers(topology, gpus_per_server.unwrap_or(1), &taken);
     for (index, spec) in specs {
         let rule = match spec.placement {
             PlacementName::Packed => Placement::Packed,
@@ -443,25 +443,21 @@ pub fn place<'a>(
     Ok(placed)
 }
 
-/// Groups the hosts of a topology by server: a server's GPUs may be in several racks (rails). Servers with a host of storage
-/// have no room.
+/// The servers of a topology by rack, that of their first host: a server's GPUs may be in several racks (rails). Servers with a host of storage have no
+/// room.
 fn servers(topology: &Topology, gpus: u32, storage: &BTreeSet<u32>) -> Rooms {
-    let hosts: Vec<u32> = topology.hosts().map(|host| host.0).collect();
-    let has_gpus = |server: &&[u32]| !server.iter().any(|host| storage.contains(host));
-    let servers = hosts.chunks(gpus as usize).filter(has_gpus).map(<[u32]>::to_vec).collect();
-    Rooms::new(servers, topology.nodes().len() as u32)
-}
-
-/// Groups the hosts of a topology by rack, without those of storage.
-fn racks(topology: &Topology, storage: &BTreeSet<u32>) -> Rooms {
-    let mut racks: Vec<(NodeId, Vec<u32>)> = Vec::new();
-    for host in topology.hosts().filter(|host| !storage.contains(&host.0)) {
-        let leaf = topology.peer(topology.nodes()[host].ports[0]);
+    let hosts: Vec<NodeId> = topology.hosts().collect();
+    let mut racks: Vec<(NodeId, Vec<Vec<u32>>)> = Vec::new();
+    for server in hosts.chunks(gpus as usize) {
+        let server_hosts: Vec<u32> = server.iter().map(|host| host.0).collect();
+        if server_hosts.iter().any(|host| storage.contains(host)) {
+            continue;
+        }
+        let leaf = topology.peer(topology.nodes()[server[0]].ports[0]);
         match racks.iter_mut().find(|(known, _)| *known == leaf) {
-            Some((_, hosts)) => hosts.push(host.0),
-            None => racks.push((leaf, vec![host.0])),
+            Some((_, servers)) => servers.push(server_hosts),
+            None => racks.push((leaf, vec![server_hosts])),
         }
     }
-    let racks = racks.into_iter().map(|(_, hosts)| hosts).collect();
-    Rooms::new(racks, topology.nodes().len() as u32)
+    Rooms::new(racks.into_iter().map(|(_, servers)| servers).collect(), topology.nodes().len() as u32)
 }

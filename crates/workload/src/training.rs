@@ -46,7 +46,7 @@ table! {
                 warn_of_scale_without_compute(t, compute_scale, &steps.application);
             }
         };
-        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up servers stay whole and take the place of racks
+        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up the same of servers, which stay whole
         placement: PlacementName = by(placement);
         /// Host of each rank
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
