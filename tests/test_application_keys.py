@@ -87,6 +87,24 @@ def test_compute_times_of_policy_micro_are_a_warning_with_its_line(tmp_path: Pat
     assert not any("compute times" in text for text in training(tmp_path, HEAD.replace("pp: 2", "pp: 1")).warnings)
 
 
+def test_collectives_of_groups_of_one_are_a_warning_with_its_cure(tmp_path: Path) -> None:
+    def told(head: str, layer: str, keys: str) -> list[str]:
+        (tmp_path / "w.txt").write_text(f"{head}\n1\n{layer}\n")
+        found = resolve(f'{SERVER}[[workload]]\nkind = "training"\nfile = "w.txt"\n{keys}', tmp_path).warnings
+        return [text for text in found if "groups of one GPU, which send nothing" in text]
+
+    old = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 all_gpus: 4"
+    experts = "m -1 1000 ALLTOALL_EP 4000 2000 ALLTOALL_EP 8000 3000 NONE 0 100"
+    (text,) = told(old, experts, "")
+    assert "line 3: " in text
+    assert text.endswith("give ep")
+    assert not told(old, experts, "ep = 2\n")
+    assert not told(old.replace("2", "1", 1), LAYER, "")
+    assert [text[-7:] for text in told("MICRO", experts, "gpus = 4\ntp = 2\n")] == ["give ep"]
+    (text,) = told("MICRO", LAYER, "gpus = 4\n")
+    assert text.endswith("give tp, or the weight column")
+
+
 def test_a_repeated_key_of_the_header_is_refused(tmp_path: Path) -> None:
     with pytest.raises(pf.ScenarioError, match=r"w.txt:1: has ep: twice"):
         training(tmp_path, f"{HEAD} ep: 2")

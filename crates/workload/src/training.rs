@@ -411,9 +411,9 @@ fn steps(
     t.warn_if_idle("schedule", has_one_stage, "pp is 1, so no stages interleave");
     let message = || "SimAI runs all forward passes first".to_owned();
     t.check(!as_simai || is_simai, "schedule", message, "remove it, or as_simai");
-    if let [first, ..] = plan.lines_without_a_group()[..] {
-        let text = "collectives of its forward and input columns have groups of one GPU and send nothing; give tp, or the weight column";
-        t.ledger.warn(format!("{}: line {first}: {text}", t.at("file")));
+    if let Some((line, remedy)) = plan.line_without_a_group() {
+        let text = "it has collectives of groups of one GPU, which send nothing";
+        t.ledger.warn(format!("{}: line {line}: {text}; {remedy}", t.at("file")));
     }
     if as_simai && parallelism.pipeline > 1 {
         let text = "as_simai: in SimAI stages are a formula in its report, so no message goes between them and no bubble is simulated";

@@ -97,20 +97,20 @@ impl Plan {
         if self.ignores_stages { 1 } else { self.parallelism.pipeline }
     }
 
-    /// Lines of a file of policy MICRO whose collectives have a group of one GPU: they send nothing.
-    pub fn lines_without_a_group(&self) -> Vec<u32> {
-        let is_alone = |pass: &Pass| {
-            pass.call.is_some_and(|call| match call.group {
-                Group::Tp => self.parallelism.tensor == 1,
-                Group::Ep => self.parallelism.expert == 1,
-                _ => false,
-            })
+    /// The first line of a file whose collectives are of an expert group of one GPU, or with policy MICRO of a tensor group of one, and what gives it
+    /// a larger group: they send nothing.
+    pub fn line_without_a_group(&self) -> Option<(u32, &'static str)> {
+        let remedy = |pass: &Pass| match pass.call?.group {
+            Group::Ep if self.parallelism.expert == 1 => Some("give ep"),
+            Group::Tp if self.is_micro && self.parallelism.tensor == 1 => {
+                Some("give tp, or the weight column")
+            }
+            _ => None,
         };
-        let has_one = |layer: &&Layer| {
-            [layer.forward, layer.input_gradient, layer.weight_gradient].iter().any(is_alone)
-        };
-        let layers = self.step.layers.iter().filter(|_| self.is_micro);
-        layers.filter(has_one).map(|layer| layer.line).collect()
+        self.step.layers.iter().find_map(|layer| {
+            let passes = [layer.forward, layer.input_gradient, layer.weight_gradient];
+            Some((layer.line, passes.iter().find_map(remedy)?))
+        })
     }
 
     /// Layers of a chunk that a micro-batch passes at once.
