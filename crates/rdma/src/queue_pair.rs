@@ -552,6 +552,15 @@ impl QueuePair {
     /// The next time at which [`Self::on_timeout`] and [`Self::poll_transmit`] may have work; `Time::MAX`: none.
     #[inline]
     pub fn deadline(&self, now: Time) -> Time {
+        let (timer, paced) = (self.timer_deadline(), self.sender.pace_at());
+        let may_send =
+            || self.receiver.is_responding() || self.sender.may_send(&self.control, &self.settings);
+        if paced > now && may_send() { timer.min(paced) } else { timer }
+    }
+
+    /// The same while the host takes no data: pacing releases nothing then.
+    #[inline]
+    pub fn timer_deadline(&self) -> Time {
         let (is_idle, is_silent) = (self.sender.is_idle(), self.receiver.is_silent());
         if is_idle && is_silent {
             return self.sender.timer_at();
@@ -559,8 +568,7 @@ impl QueuePair {
         let cnp = self.receiver.cnps.front().copied().unwrap_or(Time::MAX);
         let responds = self.receiver.is_responding();
         let control = if is_idle && !responds { Time::MAX } else { self.control.deadline() };
-        let response = Some(self.sender.pace_at()).filter(|at| responds && *at > now).unwrap_or(Time::MAX);
-        self.sender.deadline(&self.control, &self.settings, now).min(cnp).min(control).min(response)
+        self.sender.timer_at().min(cnp).min(control)
     }
 
     /// Handles timers that have expired by `now`.

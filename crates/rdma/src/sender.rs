@@ -583,12 +583,10 @@ impl Sender {
         self.timer_at
     }
 
-    /// The earliest time with work to do.
+    /// Whether a packet may go once pacing releases it.
     #[inline]
-    pub(crate) fn deadline(&self, cc: &Controller, settings: &QueuePairSettings, now: Time) -> Time {
-        let is_open = || self.next < self.end && self.is_open(self.next, cc, settings);
-        let is_paced = self.pace_at > now && (self.has_repairs(settings) || is_open());
-        if is_paced { self.timer_at.min(self.pace_at) } else { self.timer_at }
+    pub(crate) fn may_send(&self, cc: &Controller, settings: &QueuePairSettings) -> bool {
+        self.has_repairs(settings) || self.next < self.end && self.is_open(self.next, cc, settings)
     }
 
     /// Counts an interval without progress; true if the queue pair fails because of it.

@@ -12,10 +12,12 @@ use super::several_ports::WayOut;
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Cnm, FrameContent, PacketFifo, PacketId, PacketPool};
+use crate::hot::PrefetchDistance;
 use crate::ids::{EndpointId, NicQueueId};
 use crate::settings::NicQueue;
 use crate::wire::counters::DropReason;
 use pauseframe_engine::Rng;
+use pauseframe_engine::memory::{prefetch_all_lines, prefetch_first_line};
 use pauseframe_rdma::CnpLimiter;
 use pauseframe_units::{IndexVec, NodeId, PortId, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -308,6 +310,20 @@ impl Host {
         self.queues[*next].blocked
     }
 
+    /// Prefetches the queue of the third turn of `class` from now, and the packet of the second; returns the sockets of the first two.
+    pub(super) fn prefetch_turns(
+        &self,
+        class: u8,
+        packets: &PacketPool,
+    ) -> Option<[Option<BlockedSocket>; 2]> {
+        let turns = &self.turns.get(usize::from(class))?.queues;
+        let queue = |turn: usize| self.queues.get(*turns.get(turn)?);
+        prefetch_all_lines(queue(2));
+        let (first, second) = (queue(0)?, queue(1)?);
+        prefetch_first_line(packets.get(second.packets.head_or_none()));
+        Some([first.blocked, second.blocked])
+    }
+
     /// Whether a socket may pass a segment to `queue`. `share` gives the bytes that a flow may hold there, at least two frames or super-packets.
     #[inline(always)]
     pub(super) fn has_room(&mut self, queue: NicQueueId, ctx: &Context, share: impl FnOnce() -> u64) -> bool {
@@ -490,6 +506,9 @@ impl BorrowedHost<'_> {
                 state.ready |= 1 << class;
             }
             self.host_mut().end_turn(class);
+            if ctx.hot.prefetch != PrefetchDistance::None {
+                self.prefetch_next_turns(class, &ctx.packets);
+            }
         }
     }
 

@@ -35,6 +35,7 @@ use self::queue_pair::RdmaCards;
 use self::receiver::SlowReceiver;
 use self::state::Protocol;
 use self::vlan::PerPacketVlanPicker;
+use crate::frame::PacketPool;
 use crate::ids::{EndpointId, HostId};
 use crate::order::{EndpointCounters, EndpointOrder};
 use crate::plan::NetworkPlan;
@@ -200,15 +201,33 @@ impl PartitionHosts {
         prefetch_bytes(end, Endpoint::TOUCHED_BY_EACH_PACKET);
     }
 
+    /// Prefetches the oldest packet of an endpoint, and the ends of its messages.
     #[inline(always)]
     pub(crate) fn prefetch_oldest_packet(&self, endpoint_key: u32) {
-        let place = self.find_endpoint_id(endpoint_key);
-        match place.and_then(|place| self.ends.get(place)).map(|end| &end.protocol) {
-            Some(Protocol::Tcp(tcp)) => prefetch_first_line(tcp.connection.oldest_in_flight()),
-            Some(Protocol::Rdma(end)) => {
-                end.pair.oldest_in_flight().into_iter().for_each(prefetch_first_line);
-            }
+        if let Some(place) = self.find_endpoint_id(endpoint_key) {
+            self.prefetch_oldest_of(place);
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_oldest_of(&self, place: EndpointId) {
+        let Some(end) = self.ends.get(place) else { return };
+        prefetch_first_line(end.messages.as_deref());
+        match &end.protocol {
+            Protocol::Tcp(tcp) => prefetch_first_line(tcp.connection.oldest_in_flight()),
+            Protocol::Rdma(end) => end.pair.oldest_in_flight().into_iter().for_each(prefetch_first_line),
             _ => {}
+        }
+    }
+
+    /// With many flows their NIC queues, packets and endpoints miss the cache, and each names the next: a step for each of the next three turns.
+    fn prefetch_next_turns(&self, host: HostId, class: u8, packets: &PacketPool) {
+        let Some([first, second]) = self.hosts[host].prefetch_turns(class, packets) else { return };
+        if let Some(BlockedSocket::Endpoint(place)) = second {
+            prefetch_bytes(self.ends.get(place), Endpoint::TOUCHED_BY_EACH_PACKET);
+        }
+        if let Some(BlockedSocket::Endpoint(place)) = first {
+            self.prefetch_oldest_of(place);
         }
     }
 

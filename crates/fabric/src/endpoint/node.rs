@@ -15,6 +15,7 @@ use super::tcp::TcpEnd;
 use super::{PartitionHosts, vlan::PerPacketVlanPicker};
 use crate::context::Context;
 use crate::event::QcnRateLimiterId;
+use crate::frame::PacketPool;
 use crate::ids::{EndpointId, HostId, NicQueueId, SwitchOrHost};
 use crate::settings::QcnSettings;
 use crate::wire::own::{BorrowedNodePorts, PortToken};
@@ -62,6 +63,12 @@ impl<'n> BorrowedHost<'n> {
     /// The node of this host in the topology.
     pub(super) fn node_id(&self, ctx: &Context) -> NodeId {
         ctx.plan.topology.host_of(ctx.plan.hosts[self.id.0 as usize])
+    }
+
+    /// [`PartitionHosts::prefetch_next_turns`] of this host.
+    #[inline]
+    pub(super) fn prefetch_next_turns(&self, class: u8, packets: &PacketPool) {
+        self.all.prefetch_next_turns(self.id, class, packets);
     }
 
     #[inline(always)]

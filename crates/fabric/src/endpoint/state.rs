@@ -108,8 +108,9 @@ pub(super) trait Reliable: Sized {
     fn read(&mut self, bytes: u64);
     /// Nothing more is sent; `discards`: not even what is written.
     fn close(&mut self, discards: bool, now: Time);
-    /// When [`Reliable::on_timeout`] is due; `Time::MAX`: never.
-    fn deadline(&self, now: Time) -> Time;
+    /// When [`Reliable::on_timeout`] is due, or pacing lets the next packet go; `Time::MAX`: never. One that is blocked sends in its turn, not by
+    /// a timer.
+    fn deadline(&self, is_blocked: bool, now: Time) -> Time;
     fn on_timeout(&mut self, now: Time);
     /// Nothing is in flight.
     fn is_quiescent(&self) -> bool;
@@ -459,7 +460,7 @@ impl Endpoint {
 
     #[inline]
     pub(super) fn schedule_timer<S: Reliable>(&mut self, ctx: &mut Context) {
-        let deadline = S::of(&self.protocol).deadline(ctx.now()).min(self.write_at);
+        let deadline = S::of(&self.protocol).deadline(self.blocked, ctx.now()).min(self.write_at);
         self.schedule_timer_at(deadline, ctx);
     }
 

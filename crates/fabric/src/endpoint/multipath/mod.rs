@@ -80,7 +80,7 @@ impl Reliable for MultipathEnd {
         self.connection.close(discards);
     }
 
-    fn deadline(&self, _now: Time) -> Time {
+    fn deadline(&self, _is_blocked: bool, _now: Time) -> Time {
         self.connection.deadline()
     }
 

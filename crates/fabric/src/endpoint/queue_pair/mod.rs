@@ -140,8 +140,8 @@ impl Reliable for QueuePairEnd {
         }
     }
 
-    fn deadline(&self, now: Time) -> Time {
-        self.pair.deadline(now)
+    fn deadline(&self, is_blocked: bool, now: Time) -> Time {
+        if is_blocked { self.pair.timer_deadline() } else { self.pair.deadline(now) }
     }
 
     fn on_timeout(&mut self, now: Time) {

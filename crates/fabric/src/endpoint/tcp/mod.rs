@@ -110,12 +110,12 @@ impl Reliable for TcpEnd {
     }
 
     #[inline(always)]
-    fn deadline(&self, _now: Time) -> Time {
+    fn deadline(&self, _is_blocked: bool, _now: Time) -> Time {
         self.connection.deadline().unwrap_or(Time::MAX)
     }
 
     fn on_timeout(&mut self, now: Time) {
-        if self.deadline(now) <= now {
+        if self.deadline(false, now) <= now {
             self.connection.on_timeout(now);
         }
     }
