@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 
 import pytest
@@ -185,3 +186,62 @@ def test_json_is_one_value(line, folder, monkeypatch, capsys):
     capsys.readouterr()
     assert ended(f"{line} --json", monkeypatch) == 0
     json.loads(capsys.readouterr().out)
+
+
+# What cron, a service manager or a shell may have closed, and a device that takes no bytes.
+WITHOUT = ("<&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full")
+
+
+def ended_without(closed, folder, *words):
+    """A command line or program, run with standard input, output or error closed."""
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, *words]
+    return subprocess.run(shell, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("closed", WITHOUT)
+def test_commands_need_no_standard_files(closed, folder, tmp_path):
+    """The second run finds the results of the first one and notes it on standard error."""
+    (tmp_path / "ok.toml").write_text(SCENARIO, encoding="utf-8")
+    for line, code in (("run ok.toml -o r", 0), ("run ok.toml -o r", 0), ("options", 0), ("run none.toml", 2)):
+        done = ended_without(closed, tmp_path, "-m", "pauseframe", *line.split())
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), (line, done.stderr)
+        assert "error: " not in done.stdout
+    files = ("flows.parquet", "ports.parquet")
+    assert [(tmp_path / "r" / name).read_bytes() for name in files] == [
+        (folder / "done" / name).read_bytes() for name in files
+    ]
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+def test_sweeps_need_no_standard_files(closed, tmp_path):
+    (tmp_path / "ok.toml").write_text(SCENARIO, encoding="utf-8")
+    sweep = ("-m", "pauseframe", "sweep", "ok.toml", "--seeds", "2", "-o", "forked")
+    assert ended_without(closed, tmp_path, *sweep).returncode == 0
+    program = (
+        "import pauseframe as pf; pf.run('ok.toml', out='one'); pf.sweep('ok.toml', seeds=2, store='s', out='two')"
+    )
+    assert ended_without(closed, tmp_path, "-c", program).returncode == 0
+    tables = [(tmp_path / name / "runs.parquet").read_bytes() for name in ("forked", "two")]
+    assert all(tables)
+
+
+@pytest.mark.parametrize("command", ["run", "validate", "show", "flow", "sweep --seeds 2", "headroom"])
+def test_closed_standard_input_is_refused(command, tmp_path):
+    done = ended_without("<&-", tmp_path, "-m", "pauseframe", *command.split(), "-")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: standard input is closed: name a file, or redirect one to it\n",
+    )
+
+
+def test_unreadable_standard_input_is_refused(tmp_path):
+    done = ended_without("0>/dev/null", tmp_path, "-m", "pauseframe", "run", "-")
+    assert (done.returncode, done.stderr) == (2, "error: standard input cannot be read: Bad file descriptor\n")
+
+
+def test_programs_that_a_command_starts_get_the_null_device(tmp_path):
+    program = (
+        "import subprocess; from pauseframe.terminal.standard import reopen_closed; reopen_closed()\n"
+        "subprocess.run(['sh', '-c', 'echo lost; echo lost >&2; cat'], check=True)"
+    )
+    assert ended_without("<&- >&- 2>&-", tmp_path, "-c", program).returncode == 0

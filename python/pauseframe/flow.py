@@ -11,13 +11,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe.files.atomic import refuse_file
 from pauseframe.results import FlowRun
 from pauseframe.run import resolve
+from pauseframe.terminal.standard import write_note
 from pauseframe.terminal.text import (
     completion_rows,
     format_bytes,
@@ -88,7 +88,7 @@ def run_flows(
             display.close()
     if run.interrupted:
         at = format_duration(run.summary["sim_time_s"])
-        sys.stderr.write(f"interrupted at {at} of simulated time; what was simulated is kept\n")
+        write_note(f"interrupted at {at} of simulated time; what was simulated is kept")
     return FlowRun(run)
 
 

@@ -15,6 +15,7 @@ from pauseframe.results.places import is_whole, keep_inputs, mark_failed, may_re
 from pauseframe.results.run_key import run_key
 from pauseframe.scenario.plain import native
 from pauseframe.scenario.text import resolve_changed, source_of
+from pauseframe.terminal.standard import shows_errors_on_terminal, write_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,9 +101,7 @@ def run(
     if folder is not None:
         refuse_file(folder)
         if not force and is_whole(folder, key):
-            sys.stderr.write(
-                f"{folder} has the results of these inputs already; --force (in Python: force=True) runs again\n"
-            )
+            write_note(f"{folder} has the results of these inputs already; --force (in Python: force=True) runs again")
             return load(touched(folder))
         force = force or may_replace(folder, key)
     display = automatic_display(resolved) if progress is None or progress is True else None
@@ -132,7 +131,7 @@ def run(
         from pauseframe.terminal.text import format_duration
 
         at = format_duration(core.summary["sim_time_s"])
-        sys.stderr.write(f"interrupted at {at} of simulated time; what was recorded is kept\n")
+        write_note(f"interrupted at {at} of simulated time; what was recorded is kept")
     return from_core(core, resolved)
 
 
@@ -174,7 +173,7 @@ def kernel_for(scenario: _core.Resolved, kernel: str | Path | None) -> str | Non
     """The folder of the kernel that a scenario needs; None if it needs none."""
     if not scenario.has_kernel:
         if kernel is not None:
-            sys.stderr.write(f'{kernel} is not used: no host of this scenario has a kernel (host.stack = "kernel")\n')
+            write_note(f'{kernel} is not used: no host of this scenario has a kernel (host.stack = "kernel")')
         return None
     from pauseframe.kernel import find
 
@@ -224,7 +223,7 @@ def automatic_display(scenario: _core.Resolved) -> Display | None:
         from pauseframe.terminal.progress import NotebookDisplay
 
         return NotebookDisplay(scenario.name)
-    if sys.stderr.isatty():
+    if shows_errors_on_terminal():
         from pauseframe.terminal.progress import LateDisplay
 
         return LateDisplay(scenario.name)

@@ -19,7 +19,7 @@ from pauseframe.cli._common import say
 from pauseframe.cli._errors import ERRORS, complain, exit_code_of
 from pauseframe.cli._options import PlainGroup
 from pauseframe.files.reading import VARIABLE
-from pauseframe.terminal import interrupt
+from pauseframe.terminal import interrupt, standard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -194,6 +194,7 @@ def __getattr__(name: str) -> typer.Typer:
 
 def main() -> None:
     """The entry point: runs a command and turns errors and Ctrl-C into exit codes."""
+    standard.reopen_closed()
     try:
         code = _complete.complete_in_bash(_exit_code) if "COMP_WORDS" in os.environ else _exit_code()
         interrupt.ignore()

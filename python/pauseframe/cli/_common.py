@@ -13,6 +13,7 @@ import typer
 
 from pauseframe._core import InputError
 from pauseframe.cli import _complete
+from pauseframe.terminal.standard import write_note
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -106,7 +107,7 @@ def say(text: str) -> None:
     """Prints a line to stderr. Escapes control characters, because the text may quote a file."""
     from pauseframe.terminal.text import printable
 
-    print(printable(text), file=sys.stderr)
+    write_note(printable(text))
 
 
 def print_json(value: Any) -> None:

@@ -53,7 +53,7 @@ def complain(error: Exception) -> None:
         return
     if not isinstance(error, ScenarioError):
         # The system's error number does not help people, so the text drops it.
-        text = re.sub(r" \(os error \d+\)", "", str(error))
+        text = re.sub(r" \(os error \d+\)|^\[Errno \d+\] ", "", str(error))
         of_file = isinstance(error, OSError) and error.filename is not None and error.strerror
         say(f"error: {error.filename}: {error.strerror}" if of_file else f"error: {text}")  # type: ignore[attr-defined]
         return

@@ -6,7 +6,6 @@ every claim of the two figures that these five transports can decide; no claim i
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from pauseframe.reproduce.run import STORE, plan, refuse_foreign, reproduce
 from pauseframe.reproduce.spec import Experiment, Figure, Reduced, Size, find_experiments
 from pauseframe.reproduce.why import UNKNOWN
 from pauseframe.sweep.store import Store
+from pauseframe.terminal.standard import write_note
 from pauseframe.view import from_folder as playback_of
 from pauseframe.view import view_page
 
@@ -136,7 +136,7 @@ def _run_demo(out: Path, path: Path, quick: bool, jobs: int | None) -> Demo:
     try:
         outcomes = reproduce(list(plans.values()), out, size=size, jobs=jobs, progress=True)
     except KeyboardInterrupt:
-        sys.stderr.write(f"interrupted; {out} keeps the finished runs, and the same command does the others\n")
+        write_note(f"interrupted; {out} keeps the finished runs, and the same command does the others")
         raise
     if failures := [failure for outcome in outcomes for failure in outcome.failures]:
         raise RunError("; ".join(failures))

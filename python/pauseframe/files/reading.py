@@ -7,6 +7,7 @@ the option `--limit` sets it.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
@@ -27,10 +28,23 @@ def read_bytes(path: Path, *, share: int = 1) -> bytes:
         if size > (limit := _core.limit("bytes") // share):
             option = f"pauseframe --limit bytes={size * share} raises it"
             raise _core.InputError(f"{path}: {size} bytes are more than the limit of {limit}: {option}")
-        return read_stream(file, path, share=share)
+        return _read(file, path, share=share)
 
 
-def read_stream(file: BinaryIO, name: object, *, share: int = 1) -> bytes:
+def read_standard_input() -> bytes:
+    """The content of standard input; InputError if it is closed, cannot be read, or is longer than `read_bytes` reads.
+
+    cron and service managers start commands without a standard input.
+    """
+    if sys.stdin is None:
+        raise _core.InputError("standard input is closed: name a file, or redirect one to it")
+    try:
+        return _read(sys.stdin.buffer, "standard input")
+    except OSError as error:
+        raise _core.InputError(f"standard input cannot be read: {error.strerror or error}") from None
+
+
+def _read(file: BinaryIO, name: object, *, share: int = 1) -> bytes:
     """The rest of an open file that messages call `name`, within the limit of `read_bytes`."""
     limit = _core.limit("bytes") // share
     content = file.read(limit + 1)

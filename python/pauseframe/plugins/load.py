@@ -26,6 +26,7 @@ from pauseframe.plugins.linked import own_libraries
 from pauseframe.plugins.modules import OwnModules, digest_of
 from pauseframe.plugins.names import parsed
 from pauseframe.plugins.source import check_source
+from pauseframe.terminal.standard import write_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +70,8 @@ def load(plugins: Sequence[str | Path | type], base_dir: str | Path = ".", *, qu
     files = [_load_class(one) if isinstance(one, type) else _load_path(Path(one), Path(base_dir)) for one in plugins]
     for file in [] if quiet else dict.fromkeys(files):
         if file not in before:
-            sys.stderr.writelines(f"note: {note}\n" for note in _notes_of(file))
+            for line in _notes_of(file):
+                write_note(f"note: {line}")
     return files
 
 

@@ -7,7 +7,6 @@ share equal runs.
 from __future__ import annotations
 
 import itertools
-import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict
 
@@ -24,6 +23,7 @@ from pauseframe.sweep.plan import PlannedRun, Source
 from pauseframe.sweep.progress import SweepDisplay
 from pauseframe.sweep.store import Store
 from pauseframe.sweep.task import Target
+from pauseframe.terminal.standard import write_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -184,7 +184,8 @@ def reproduce(
                 raise
             cells[one.id], refused[one.id] = [], [f"does not run with a kernel: {error}"]
     if kernel is not None:
-        sys.stderr.writelines(f"{line}\n" for line in _unreached(cell for of_one in cells.values() for cell in of_one))
+        for line in _unreached(cell for of_one in cells.values() for cell in of_one):
+            write_note(line)
     store = Store(out / STORE)
     store.root.mkdir(parents=True, exist_ok=True)  # the folder identifies the store
     failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress, kernel)
@@ -225,7 +226,7 @@ def _tell_unchanged(experiments: Sequence[Experiment]) -> None:
     if not any(one.runs_a_scenario for one in experiments):
         raise InputError(f"{names}: no runs of one scenario, so that --set has nothing to change")
     if names:
-        sys.stderr.write(f"{names}: no runs of one scenario, --set changes nothing there\n")
+        write_note(f"{names}: no runs of one scenario, --set changes nothing there")
 
 
 def plan(experiment: Experiment, size: Size, seeds: Sequence[int], changes: Settings | None = None) -> list[Cell]:
@@ -245,7 +246,7 @@ def plan(experiment: Experiment, size: Size, seeds: Sequence[int], changes: Sett
             source.vary(experiment.axes_of(size), seeds=list(seeds))
             cells += [Cell(experiment, variant, run) for run in source.plan().runs]
         except ScenarioError as error:
-            sys.stderr.write(f"{experiment.source}: variant {variant}\n")
+            write_note(f"{experiment.source}: variant {variant}")
             raise error from None
     if idle:
         raise InputError(f"{', '.join(sorted(idle))}: its table is switched off in all variants of {experiment.id}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import resource
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
@@ -18,6 +17,7 @@ from pauseframe._core import InputError
 from pauseframe.files.atomic import write_text
 from pauseframe.reproduce import run
 from pauseframe.reproduce.judge import judge
+from pauseframe.terminal.standard import write_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -113,7 +113,7 @@ def search(experiments: Sequence[Experiment], turned: Claims, bench: Bench) -> S
         if _processor_time() - before > BUDGET:
             missed.append(f"{one.name}, {key} = {json.dumps(value)}")
             continue
-        sys.stderr.write(f"{one.id}: {in_words(changes) or 'as it is'}\n")
+        write_note(f"{one.id}: {in_words(changes) or 'as it is'}")
         found, reverse = bench.judged(one, changes, [claims[one.id], turned.get(one.id, [])])
         for kept, judgements in ((points, found), (turned_points, reverse)):
             verdicts = {judgement.claim.id: judgement.verdict for judgement in judgements}
@@ -143,7 +143,7 @@ def _judge_joint(reached: Sequence[Experiment], claims: Claims, points: Sequence
     for one in reached:
         if one.name not in settings or not claims.get(one.id):
             continue
-        sys.stderr.write(f"{one.id}: joint set {json.dumps(settings[one.name])}, unseen seeds\n")
+        write_note(f"{one.id}: joint set {json.dumps(settings[one.name])}, unseen seeds")
         (judgements,) = bench.judged(one, settings[one.name], [claims[one.id]], unseen=True)
         joint["verdicts"] |= {judgement.claim.id: judgement.verdict for judgement in judgements}
         joint["medians"] |= {found.claim.id: [_short(part.median) for part in found.parts] for found in judgements}

@@ -6,7 +6,6 @@ import glob
 import hashlib
 import itertools
 import re
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from pauseframe._core import InputError
 from pauseframe.files.atomic import read_object, write_text
 from pauseframe.files.kinds import FLOW_LEVEL, MANIFEST
 from pauseframe.results.folder import FINISHED, PROGRAM
+from pauseframe.terminal.standard import write_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ def is_abandoned(folder: Path) -> bool:
 def may_replace(folder: Path, key: str) -> bool:
     """True for a run that was killed, and for a part of a run of the same inputs; writes a note about the latter."""
     if has_key(folder, key) and not is_whole(folder, key):
-        sys.stderr.write(f"note: {folder} has an interrupted or damaged run of these inputs, which is replaced\n")
+        write_note(f"note: {folder} has an interrupted or damaged run of these inputs, which is replaced")
         return True
     return is_abandoned(folder)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe.files.reading import parse_toml, read_bytes, read_stream
+from pauseframe.files.reading import parse_toml, read_bytes, read_standard_input
 from pauseframe.scenario.plain import toml_value
 from pauseframe.terminal.problems import failure, problem
 
@@ -139,7 +139,7 @@ def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
         refuse_other_kinds(path, "a scenario file (TOML)", "run", "scenario")
     try:
         if str(path) == "-":
-            return read_stream(sys.stdin.buffer, "standard input").decode("utf-8"), ".", "standard input"
+            return read_standard_input().decode("utf-8"), ".", "standard input"
         return read_bytes(path).decode("utf-8"), str(path.parent), str(path)
     except UnicodeDecodeError as error:
         raise failure([problem(str(path), "", _not_utf8(error))]) from None

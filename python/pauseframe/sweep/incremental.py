@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from pauseframe.sweep.results import MANIFEST, load_sweep, write_tables
 from pauseframe.sweep.run import CAPTURE, reuse_batches, settle, share
 from pauseframe.sweep.store import STORE_NAME, Store, read_failure
 from pauseframe.sweep.task import Outcome, Target
+from pauseframe.terminal.standard import write_note
 from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ class IncrementalSweep:
                     yield Outcome(waiting.pop(key), failure["message"])
             if waiting:
                 if time.monotonic() > end:
-                    sys.stderr.write(
-                        f"waiting for {counted(len(waiting), 'run')} of the other shards: are all of them running?\n"
+                    write_note(
+                        f"waiting for {counted(len(waiting), 'run')} of the other shards: are all of them running?"
                     )
                     end = math.inf
                 time.sleep(LOOK_EVERY_S)

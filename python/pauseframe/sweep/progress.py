@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
+from pauseframe.terminal.standard import shows_errors_on_terminal, write_note
 from pauseframe.terminal.text import format_duration
 
 EVERY_S = 10.0
@@ -19,7 +19,7 @@ class SweepDisplay:
     """
 
     def __init__(self, wanted: bool | None, name: str, total: int, missing: int, reused: int) -> None:
-        self._shown = sys.stderr.isatty() if wanted is None else wanted
+        self._shown = shows_errors_on_terminal() if wanted is None else wanted
         self._name = name
         self._total = total
         self._missing = missing
@@ -32,7 +32,7 @@ class SweepDisplay:
         there = total - missing
         if there:
             self._say(f"{there} of {total} runs are there already" + (f", {reused} from the store" if reused else ""))
-        if missing and sys.stderr.isatty():
+        if missing and shows_errors_on_terminal():
             self._bar = _bar()
             self._task = self._bar.add_task(name, total=total, completed=there, line=f"{there}/{total}")
             self._bar.start()
@@ -72,7 +72,7 @@ class SweepDisplay:
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
-            sys.stderr.write(text + "\n")
+            write_note(text)
 
 
 def _bar() -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from pauseframe.sweep.store import (
 )
 from pauseframe.sweep.store import MANIFEST as RUN_MANIFEST
 from pauseframe.sweep.task import Target, scenario_of
+from pauseframe.terminal.standard import write_note
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -94,8 +94,8 @@ def _fill(
             display.step(settle(outcome, folder, target, failed))
     except KeyboardInterrupt:
         done = len(load_sweep(folder).finished)
-        sys.stderr.write(
-            f"interrupted; {done} of {len(plan.runs)} runs are kept in {folder}; the same command does the others\n"
+        write_note(
+            f"interrupted; {done} of {len(plan.runs)} runs are kept in {folder}; the same command does the others"
         )
         raise
     finally:
@@ -104,7 +104,7 @@ def _fill(
         keep.clean()
         display.close()
     if (missing or reused) and (folder / REPORT).exists():
-        sys.stderr.write(f"{folder / REPORT} is out of date: pauseframe report {folder} rewrites it\n")
+        write_note(f"{folder / REPORT} is out of date: pauseframe report {folder} rewrites it")
     sweep = load_sweep(folder)
     if missing or reused or not (folder / TABLES[0]).exists():
         sweep = write_tables(sweep)
@@ -116,7 +116,7 @@ def _folder_for(plan: Plan) -> Path:
     wanted = RESULTS / f"{plan.name}-sweep"
     folder = first_that(wanted, lambda folder: _obstacle(folder, plan) is None)
     if folder != wanted:
-        sys.stderr.write(f"note: {wanted} has another sweep, so this one goes to {folder}\n")
+        write_note(f"note: {wanted} has another sweep, so this one goes to {folder}")
     return folder
 
 
@@ -210,7 +210,7 @@ def _without_good(runs: Sequence[PlannedRun], folder: Path) -> list[PlannedRun]:
         if run.key not in batches.runs:
             missing.append(run)
         elif (damage := batches.flaw(run.key)) is not None:
-            sys.stderr.write(f"{damage}; it is replaced\n")
+            write_note(f"{damage}; it is replaced")
             missing.append(run)
             damaged.append(run.key)
     if damaged:
@@ -228,7 +228,7 @@ def share(folder: Path, store: Store) -> None:
 def _tell(folder: Path, damage: str | None) -> None:
     """Reports that existing results cannot be used."""
     if damage is not None and (folder / RUN_MANIFEST).exists():
-        sys.stderr.write(f"{folder}: {damage}; it is replaced\n")
+        write_note(f"{folder}: {damage}; it is replaced")
 
 
 def _compute(

@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from threading import Thread
 
 from pauseframe.sweep.task import Answer, Computer
+from pauseframe.terminal.standard import reopen_closed
 
 SAY_EVERY_S = 0.02
 """Answers within this many seconds of each other are sent in one message."""
@@ -21,6 +22,7 @@ SAY_EVERY_S = 0.02
 
 def serve() -> None:
     """Answers tasks until the input ends."""
+    reopen_closed()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the sweep reacts to Ctrl-C, and ends its workers
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # stray output must not reach the sweep

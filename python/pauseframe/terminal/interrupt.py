@@ -29,8 +29,10 @@ arrived = False
 
 def leave_at_once(_signal: int = 0, _frame: "FrameType | None" = None) -> "NoReturn":
     """Ends the process at once, before any work has begun or after all work is done."""
-    os.write(2, b"interrupted\n")
-    os._exit(EXIT_CODE)
+    try:
+        os.write(2, b"interrupted\n")
+    finally:  # also without a standard error
+        os._exit(EXIT_CODE)
 
 
 def guard_start() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
+from pauseframe.terminal.standard import shows_errors_on_terminal
 from pauseframe.terminal.text import format_count, format_duration
 
 if TYPE_CHECKING:
@@ -132,6 +133,4 @@ class StageDisplay(_TerminalBar):
 
 def stage_display(name: str) -> StageDisplay | None:
     """A progress bar if stderr is a terminal, else None."""
-    import sys
-
-    return StageDisplay(name) if sys.stderr.isatty() else None
+    return StageDisplay(name) if shows_errors_on_terminal() else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from pauseframe.sweep.incremental import IncrementalSweep
 from pauseframe.sweep.plan import Source
 from pauseframe.sweep.spec import label
 from pauseframe.terminal.problems import failure
+from pauseframe.terminal.standard import shows_errors_on_terminal, write_note
 from pauseframe.terminal.text import counted
 from pauseframe.tune.finals import Finals
 from pauseframe.tune.formulas import Facts, Suggestion, facts_of, suggestions
@@ -365,7 +365,7 @@ def _carry_out(
         answer = search(study, lab, beside_random, display.trial_ended)
         runs.finish(study.name, lab.axes())
     except KeyboardInterrupt:
-        sys.stderr.write(f"interrupted; runs kept in {folder}: {len(runs.runs)}; the same command goes on\n")
+        write_note(f"interrupted; runs kept in {folder}: {len(runs.runs)}; the same command goes on")
         raise
     finally:
         runs.close()
@@ -431,7 +431,7 @@ def _folder_for(study: Study) -> Path:
     digest = study.digest()
     folder = first_that(wanted, lambda folder: _obstacle(folder, digest) is None)
     if folder != wanted:
-        sys.stderr.write(f"note: {wanted} has another search, so this one goes to {folder}\n")
+        write_note(f"note: {wanted} has another search, so this one goes to {folder}")
     return folder
 
 
@@ -469,12 +469,12 @@ class Display:
     """Shows the progress on stderr, line by line; `wanted` None shows the progress on a terminal only."""
 
     def __init__(self, wanted: bool | None, trials: int) -> None:
-        self._shown = sys.stderr.isatty() if wanted is None else wanted
+        self._shown = shows_errors_on_terminal() if wanted is None else wanted
         self._trials = trials
         self._ended = 0
         self._runs = 0
         self._said = time.monotonic()
-        self._live = self._shown and sys.stderr.isatty()
+        self._live = self._shown and shows_errors_on_terminal()
 
     def run_ended(self, outcome: RunOutcome) -> None:
         """Counts a run that has ended."""
@@ -495,15 +495,14 @@ class Display:
             line = f"{self._ended} of {max(self._trials, self._ended)} settings, {counted(self._runs, 'run')}"
             if self._live:
                 width = shutil.get_terminal_size().columns
-                sys.stderr.write(f"\r{line[: width - 1]:<{width - 1}}")
-                sys.stderr.flush()
+                write_note(f"\r{line[: width - 1]:<{width - 1}}", end="")
             else:
                 self._say(line)
 
     def _say(self, text: str) -> None:
-        sys.stderr.write(("\n" if self._live else "") + text + "\n")
+        write_note(("\n" if self._live else "") + text)
 
     def close(self) -> None:
         """Ends the progress line."""
         if self._live:
-            sys.stderr.write("\n")
+            write_note("")
