@@ -59,7 +59,8 @@ class Fork:
 def _serve(tasks: int, answers: int) -> NoReturn:
     """The main function of the fork; it never returns to the caller."""
     try:
-        os.setpgid(0, 0)  # Ctrl-C goes only to the sweep
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the sweep reacts to Ctrl-C, and ends its workers
+        os.setpgid(0, 0)
         os.dup2(tasks, 0)
         os.dup2(answers, 1)
         # Also closes the pipes of other workers: each worker ends when no process can send it tasks.

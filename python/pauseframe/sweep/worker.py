@@ -1,7 +1,7 @@
 """`python -m pauseframe.sweep.worker`: a process that computes runs in sequence.
 
 Reads one task per line from standard input (JSON) and answers each with a line on standard output. The process ends
-when its input ends, even during a run, so that it does not outlive a killed sweep.
+when its input ends, even during a run, or when no process reads its answers, so it never outlives a killed sweep.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def serve() -> None:
     while True:
         answers.write(json.dumps(answer) + "\n")
         if tasks.empty() or time.monotonic() - said > SAY_EVERY_S:  # answers of short runs are sent in groups
-            answers.flush()
+            try:
+                answers.flush()
+            except BrokenPipeError:  # the sweep was killed; leaving at once closes no file, which would fail again
+                os._exit(0)
             said = time.monotonic()
         answer = computer.compute(json.loads(tasks.get()))
 
@@ -41,7 +44,8 @@ def serve() -> None:
 def _read(tasks: SimpleQueue[str]) -> None:
     with os.fdopen(0, encoding="utf-8") as told:
         for line in told:
-            tasks.put(line)
+            if line.endswith("\n"):  # a killed sweep may leave a part of a task
+                tasks.put(line)
     os._exit(0)
 
 

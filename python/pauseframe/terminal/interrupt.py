@@ -23,6 +23,8 @@ PROGRAM = "pauseframe"
 
 IS_COMMAND = os.path.basename(sys.argv[0] if sys.argv else "") in (PROGRAM, "-m")  # noqa: PTH119 (nothing loaded yet)
 """True if this process is the command or `python -m pauseframe`, whose name is "-m" during the module search."""
+PROCESS = os.getpid()
+"""The process that reacts to Ctrl-C; its forks do not."""
 arrived = False
 """True after Ctrl-C: a later error is then probably a consequence of the interrupt, and its message is not shown."""
 
@@ -45,7 +47,9 @@ def allow() -> None:
     _handle_by(_raise)
 
 
-def _raise(_signal: int, _frame: "FrameType | None") -> "NoReturn":
+def _raise(_signal: int, _frame: "FrameType | None") -> None:
+    if os.getpid() != PROCESS:  # a new fork, whose stack is still that of this process
+        return
     global arrived  # noqa: PLW0603 (a signal is one for the process)
     arrived = True
     raise KeyboardInterrupt
