@@ -47,6 +47,14 @@ def test_intervals_follow_the_definition() -> None:
     check(ours)
 
 
+def test_intervals_of_thousands_of_seeds() -> None:
+    """The normal approximation of the binomial distribution gives the rank; 2^1024 is no float."""
+    n = 4000
+    found = ours.estimate([float(number) for number in range(1, n + 1)])
+    assert found.low == pytest.approx(n / 2 - 1.96 * n**0.5 / 2, abs=1)
+    assert found.coverage == pytest.approx(0.95, abs=0.002)
+
+
 def test_every_mutant_of_the_module_is_killed() -> None:
     source = (code_mutants.PACKAGE / "sweep/statistics.py").read_text(encoding="utf-8")
     survivors = []

@@ -40,12 +40,15 @@ def estimate(values: Sequence[float], level: float = 0.95, *, varies: bool = Tru
     median = statistics.median(ordered)
     if n == 1 or not varies:
         return Estimate(n, median, None, None, 0.0)
-    rank = 1
-    while rank < n // 2 and _coverage(n, rank + 1) >= level:
-        rank += 1
-    return Estimate(n, median, ordered[rank - 1], ordered[n - rank], _coverage(n, rank))
+    rank = beyond = 1
+    while rank < n // 2 and _coverage(n, more := beyond + comb(n, rank)) >= level:
+        rank, beyond = rank + 1, more
+    return Estimate(n, median, ordered[rank - 1], ordered[n - rank], _coverage(n, beyond))
 
 
-def _coverage(n: int, rank: int) -> float:
-    """The coverage of the interval from the `rank`-th smallest to the `rank`-th largest value."""
-    return 1.0 - 2.0 * sum(comb(n, below) for below in range(rank)) / float(2**n)
+def _coverage(n: int, beyond: int) -> float:
+    """The coverage of an interval, if `beyond` of the 2^n ways put the median beyond each of its ends.
+
+    The numbers are integers until their quotient: 2^1024 is no float.
+    """
+    return 1.0 - 2 * beyond / (1 << n)
