@@ -73,9 +73,15 @@ def test_one_run_at_a_time_writes_a_folder(tmp_path: Path) -> None:
             assert first.poll() is None
         with pytest.raises(pf.RunError, match=f"process {first.pid}.*is writing"):
             pf.run(PLAIN, out=out, force=True, progress=False)
+        for reader in ("report", "view", "compare", "export csv", "export perfetto"):
+            done = command(*reader.split(), out, cwd=tmp_path)
+            assert done.returncode == 2
+            assert f"out: process {first.pid} on {os.uname().nodename} is still writing this run: wait" in done.stderr
         # A killed process blocks no other process.
         first.kill()
         first.wait()
+        with pytest.raises(pf.InputError, match=r"did not come to its end .*; run the scenario again"):
+            pf.load(out)
         pf.run(PLAIN, out=out, force=True, progress=False)
     finally:
         first.kill()

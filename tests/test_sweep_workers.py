@@ -39,18 +39,18 @@ for one in forks:
 
 
 @pytest.mark.parametrize("program", [SPAWNED, FORKED], ids=["spawned", "forked"])
-def test_a_worker_whose_answers_nobody_reads_leaves_silently(program):
+def test_a_worker_whose_answers_nobody_reads_leaves_silently(program: str) -> None:
     """As after SIGTERM or SIGHUP to the sweep while a worker answers."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_ctrl_c_during_a_fork_leaves_its_worker_alone():
+def test_ctrl_c_during_a_fork_leaves_its_worker_alone() -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPTED_FORK], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_worker_leaves_out_a_task_that_was_sent_in_part(tmp_path):
+def test_a_worker_leaves_out_a_task_that_was_sent_in_part() -> None:
     """A whole task before it is computed."""
     read, write = os.pipe()
     os.write(write, b'{"seed": 1}\n{"seed": ')

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
 from pauseframe.files.atomic import HOST
+from pauseframe.terminal.text import printable
 
 try:
     import fcntl
@@ -17,6 +18,7 @@ except ImportError:  # Windows
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import TextIO
 
 LOCK = ".lock"
 
@@ -49,11 +51,8 @@ def _held(folder: Path, *, shared: bool) -> Iterator[None]:
                 try:
                     fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    file.seek(0)
-                    holder = file.read().strip() or "another process"
-                    raise InputError(
-                        f"{folder} is in use by {holder}: wait until it ends, or choose another --out"
-                    ) from None
+                    text = f"{folder} is in use by {_holder(file)}: wait until it ends, or choose another --out"
+                    raise InputError(text) from None
                 if not _is_in_place(file.fileno(), path):
                     continue  # its holder removed it before this process had the lock
             with suppress(OSError):  # the name of the holder is for people
@@ -61,6 +60,25 @@ def _held(folder: Path, *, shared: bool) -> Iterator[None]:
                 os.write(file.fileno(), f"process {os.getpid()} on {HOST}\n".encode())
             yield
             return
+
+
+def holder_of(folder: Path) -> str | None:
+    """The process that holds the lock of a folder, as the core or `locked` wrote it, or None; leaves no file."""
+    try:
+        with (folder / LOCK).open(encoding="utf-8", errors="replace") as file:
+            try:
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return _holder(file)
+    except OSError:  # no lock, or a file system without locks
+        return None
+    return None
+
+
+def _holder(file: TextIO) -> str:
+    file.seek(0)
+    return printable(file.read(300).strip(), "") or "another process"
 
 
 def _is_in_place(number: int, path: Path) -> bool:

@@ -212,8 +212,17 @@ def _manifest(folder: Path) -> dict[str, Any]:
     if value.get("status") == "failed":
         raise _core.InputError(f"{folder}: the run failed and has no results: {value.get('why')}")
     if value.get("status") == "running":
-        raise _core.InputError(f"{folder}: the run did not come to its end (status 'running'); run the scenario again")
+        raise _core.InputError(_unended(folder))
     return value
+
+
+def _unended(folder: Path) -> str:
+    """Why a run has no results yet: it goes on, or it was killed."""
+    from pauseframe.files.lock import holder_of
+
+    if holder := holder_of(folder):
+        return f"{folder}: {holder} is still writing this run: wait for its end"
+    return f"{folder}: the run did not come to its end (status 'running'); run the scenario again"
 
 
 def _checked_manifest(folder: Path, value: dict[str, Any], kind: type) -> dict[str, Any]:
