@@ -1,6 +1,7 @@
 """Wrong inputs of all surfaces: each message names the place, the reason, and a cure that works."""
 
 import json
+import sys
 from pathlib import Path
 
 import pauseframe as pf
@@ -179,6 +180,11 @@ def test_check_has_no_tracebacks(folder):
 FILES = {
     "two classes": (CONTROL + CONTROL.partition("\n")[2], "lines 3 and 11 are both called Mine"),
     "a line that raises": ("import pauseframe\n\n1 / 0\n", r"failed while it was loaded \(line 3\): ZeroDivisionError"),
+    "an exit": (
+        "import sys\n\nsys.exit(0)\n",
+        r"failed while it was loaded \(line 3\): SystemExit: it ends the program",
+    ),
+    "an exit of a module beside it": ("import helper\n", r"failed while .* \(.*helper\.py, line 2\): SystemExit"),
     "nothing returned": (
         CONTROL.replace(", compile=False", "").replace("return window.cwnd // self.n", "pass"),
         r"Mine\.reduced \(.*p\.py:8\) returns nothing: return a whole number",
@@ -193,9 +199,28 @@ FILES = {
 @pytest.mark.parametrize("name", FILES)
 def test_a_wrong_plug_in_is_told_its_line(name, folder):
     pytest.importorskip("numba")
+    (folder / "helper.py").write_text("# a script\nraise SystemExit(3)\n")
     (folder / "p.py").write_text(FILES[name][0])
     with pytest.raises(pf.InputError, match=FILES[name][1]):
         load(["p.py"])
+
+
+def test_a_plug_in_that_exits_ends_no_command(folder):
+    (folder / "p.py").write_text("import sys; sys.exit()")
+    for line in ("run s.toml --plugin p.py -o new", "validate s.toml --plugin p.py", "cc check p.py"):
+        done = cli(*line.split(), cwd=folder)
+        assert done.returncode == 2
+        assert "p.py failed while it was loaded (line 1): SystemExit" in done.stderr
+    assert not (folder / "new").exists()
+
+
+def test_a_plug_in_does_not_parse_the_command_line(folder):
+    """A script that became a plug-in may have argparse at its top level."""
+    (folder / "p.py").write_text(f"import argparse\nargparse.ArgumentParser().parse_args()\n{CONTROL}")
+    words = list(sys.argv)
+    (file,) = load(["p.py"], quiet=True)
+    assert file.names
+    assert sys.argv == words
 
 
 CALLS = {

@@ -60,6 +60,9 @@ class LoadedFile:
     """False for a class of a notebook, which no other process can load."""
 
 
+EXITS = 'it ends the program, as sys.exit does: keep what a script does under if __name__ == "__main__"'
+
+
 def load(plugins: Sequence[str | Path | type], base_dir: str | Path = ".", *, quiet: bool = False) -> list[LoadedFile]:
     """Loads plug-ins that are not loaded yet. Relative paths start at `base_dir`, or at the working folder.
 
@@ -200,13 +203,18 @@ def _load_python(path: Path, content: bytes, modules: OwnModules, *, check: bool
 
 
 def _execute(path: Path, content: bytes, module: ModuleType, modules: OwnModules) -> None:
+    """Runs the code of a plug-in file, which sees its path as the command line, not the words for pauseframe."""
+    words, sys.argv = sys.argv, [str(path)]
     try:
         exec(compile(content, str(path), "exec"), vars(module))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error.__cause__
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         line = _line_in({str(path), *(str(one.path) for one in modules.files)}, str(path), error)
-        raise InputError(f"{path} failed while it was loaded{line}: {type(error).__name__}: {error}") from error
+        why = EXITS if isinstance(error, SystemExit) else str(error)
+        raise InputError(f"{path} failed while it was loaded{line}: {type(error).__name__}: {why}") from error
+    finally:
+        sys.argv = words
 
 
 def _descriptions(path: Path, content: bytes, module: ModuleType) -> list[Description]:

@@ -121,7 +121,7 @@ class Imported:
             package = names.get("__package__") or ""
             found = importlib.import_module("." * self.level + self.name, package)
             return found if self.member is None else _member(found, self.member)
-        except Exception:  # noqa: BLE001 (its code may raise anything, and the run meets it again)
+        except (Exception, SystemExit):  # noqa: BLE001 (its code may raise anything, and the run meets it again)
             return UNKNOWN
 
 
@@ -270,7 +270,7 @@ def _member(module: types.ModuleType, name: str) -> Any:
         pass
     try:
         return importlib.import_module(f"{module.__name__}.{name}")
-    except Exception:  # noqa: BLE001 (its code may raise anything, and the run meets it again)
+    except (Exception, SystemExit):  # noqa: BLE001 (its code may raise anything, and the run meets it again)
         return UNKNOWN
 
 
