@@ -65,6 +65,7 @@ def test_what_is_no_topology_or_no_table_ends_with_what_to_do(tmp_path):
     (tmp_path / "folder").mkdir()
     for name, text in files.items():
         (tmp_path / name).write_text(text)
+    os.mkfifo(tmp_path / "pipe.graphml")
     fabric = "ring:switches=4,hosts_per_switch=1"
     for command, expected in {
         ("plan", "empty.graphml", "-o", "out"): "the file is empty: export the topology again, or name another file",
@@ -72,6 +73,12 @@ def test_what_is_no_topology_or_no_table_ends_with_what_to_do(tmp_path):
         ("plan", "bare.json", "-o", "out"): "give every switch some (--hosts-per-switch 4",
         ("plan", "hosts.json", "-o", "out"): "hosts back to back need no tables",
         ("plan", "fabric.xyz", "-o", "out"): "name one of graphml .graphml",
+        (
+            "plan",
+            "pipe.graphml",
+            "-o",
+            "out",
+        ): "pipe.graphml: this is a device, a pipe or a socket: name a regular file",
         ("plan", "folder", "-o", "out"): "folder: this is a folder: name a file in it",
         ("check", fabric, "empty.csv"): "there are no rows: name tables, or the folder of a plan",
         ("check", fabric, "other.csv"): "begin with a header: switch,vlan,destination,port",

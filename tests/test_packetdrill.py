@@ -1,10 +1,11 @@
 """`pauseframe packetdrill`: scripts in folders, assertions in Python, the table and the exit code."""
 
 import json
+import os
 
 import pytest
 from pauseframe import InputError
-from pauseframe.packetdrill import evaluate, find, run
+from pauseframe.packetdrill import SIZE_MAX, evaluate, find, run
 from test_fabrics import cli
 
 START = """
@@ -53,13 +54,31 @@ def test_the_command_prints_a_table_and_fails_with_a_script(folder):
 def test_files_that_are_no_scripts_are_named(tmp_path):
     with pytest.raises(InputError, match="no script found"):
         find([tmp_path])
-    with pytest.raises(InputError, match="is no file or folder"):
+    with pytest.raises(InputError, match="there is no such file or folder"):
         find([tmp_path / "nowhere"])
     (tmp_path / "binary.pkt").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "empty.pkt").write_text("")
     binary, empty = (run(file) for file in find([tmp_path]))
     assert (binary.verdict, binary.line) == ("fail", 1)
     assert (empty.verdict, empty.reason) == ("not applicable", "no connection is established")
+
+
+def test_devices_and_pipes_are_not_read(tmp_path):
+    """A device has no end, and a pipe may have no writer."""
+    os.mkfifo(tmp_path / "a.pkt")
+    (tmp_path / "b.pkt").symlink_to("/dev/zero")
+    (tmp_path / "c.pkt").symlink_to("nowhere")
+    (tmp_path / "d.pkt").write_text("#" * (SIZE_MAX + 1))
+    results = [run(file) for file in find([tmp_path])]
+    assert [result.verdict for result in results] == ["fail"] * 4
+    assert [result.reason.partition(":")[0] for result in results] == [
+        "this is a device, a pipe or a socket",
+        "this is a device, a pipe or a socket",
+        "a link to nothing",
+        f"longer than {SIZE_MAX} bytes",
+    ]
+    with pytest.raises(InputError, match=r"a\.pkt: this is a device, a pipe or a socket"):
+        find([tmp_path / "a.pkt"])
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ MISSPELT = {
 """Reasons why the core takes a script as not applicable, and the names of packetdrill and Linux in that place."""
 SIZE_MAX = 1 << 20
 """Bytes of a script; public ones have a few thousand."""
+NO_FILE = "this is a device, a pipe or a socket: name a regular file"
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -103,7 +104,7 @@ def find(paths: Iterable[Path]) -> list[Path]:
             refuse_other_kinds(path, "a packetdrill script (.pkt)", "packetdrill")
             found.add(path)
         else:
-            raise InputError(f"{path} is no file or folder")
+            raise InputError(f"{path}: {NO_FILE if path.exists() else 'there is no such file or folder'}")
     if not found:
         raise InputError(f"{', '.join(map(str, paths))}: no script found: packetdrill's scripts end in .pkt")
     return sorted(found)
@@ -112,11 +113,9 @@ def find(paths: Iterable[Path]) -> list[Path]:
 def run(file: Path) -> Result:
     """Runs one script."""
     try:
-        if file.stat().st_size > SIZE_MAX:
-            return Result(file, "fail", 1, f"longer than {SIZE_MAX} bytes")
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        return Result(file, "fail", 1, f"cannot read it: {error}")
+        text = _text(file)
+    except InputError as error:
+        return Result(file, "fail", 1, str(error))
     verdict, line, reason, snippets = packetdrill(text, str(file.parent))
     names: dict[str, Any] = {}
     for at, code, values in snippets:
@@ -131,6 +130,20 @@ def run(file: Path) -> Result:
     if verdict == "not applicable" and (wrong := misspelt(reason)):
         return Result(file, "fail", line, wrong)
     return Result(file, verdict, line, reason)
+
+
+def _text(file: Path) -> str:
+    """The text of a script; InputError if it is no regular file, too long, or no text."""
+    if not file.is_file():  # a pipe may have no writer, and a device no end
+        raise InputError(NO_FILE if file.exists() else "a link to nothing")
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(SIZE_MAX + 1)
+        if len(content) > SIZE_MAX:
+            raise InputError(f"longer than {SIZE_MAX} bytes")
+        return content.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read it: {error}") from None
 
 
 def misspelt(reason: str) -> str | None:

@@ -68,7 +68,7 @@ def load_topology(
 
         text, base_dir, name = read_scenario_file(path)
         return _core.Topology.of_scenario(resolve_text(without_plugins(text), base_dir=base_dir, file_name=name))
-    if path.is_file() or format is not None:
+    if (path.exists() and not path.is_dir()) or format is not None:
         return _read(path, format, rate, delay)
     name = str(source).partition(":")[0].strip()
     if name not in _core.families() and path.is_dir():
