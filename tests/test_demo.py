@@ -8,7 +8,7 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.demo import FABRICS, SEEDS, VARIANTS, as_claim, experiments, run_demo
-from pauseframe.demo.answer import Pooled, _bars, _cells, _sentence
+from pauseframe.demo.answer import Pooled, _bars, _cells, _of_background, _sentence
 from pauseframe.reproduce.judge import judge
 from pauseframe.reproduce.parts import variants_named
 from pauseframe.reproduce.points import Point
@@ -104,12 +104,21 @@ def test_the_sentence_says_what_came_out():
     assert good == (
         "TCP-Bolt finishes incasts 8 times faster than TCP at p99 (750\u00a0us against 6\u00a0ms) and drops no packet, "
         "where TCP drops 300; DCTCP finishes incasts 1.5 times faster than TCP-Bolt, but background flows "
-        "2 times slower."
+        "2 times slower at p99 of their slowdown."
     )
     bad = _sentence({"tcp": tcp, "dctcp": dctcp, "tcp_bolt": pooled("TCP-Bolt", 12000, 20.0, drops=7)}, "p95")
     assert "incasts 2 times slower than TCP at p95" in bad
     assert "drops 7 packets" in bad
-    assert bad.endswith("24 times faster than TCP-Bolt, and background flows 2 times faster.")
+    assert bad.endswith("24 times faster than TCP-Bolt, and background flows 2 times faster at p99 of their slowdown.")
+
+
+def test_background_flows_have_a_percentile_of_their_number():
+    """Of 138 flows 14 lie beyond p90, and 7 beyond p95, which 2,000 incasts allow."""
+    few = {"tcp": pooled("TCP", 6000, 12.0), "dctcp": pooled("DCTCP", 500, 10.0), "tcp_bolt": pooled("Bolt", 750, 5.0)}
+    few = {key: replace(one, background=pl.Series([1.0] * 122 + [one.background[0]] * 16)) for key, one in few.items()}
+    assert "2 times slower at p90 of their slowdown" in _sentence(few, "p99")
+    assert _of_background(few) == "p90"
+    assert _cells(few["dctcp"], few["tcp"], "p99", _of_background(few))[4] == ("× 10", "")
 
 
 def test_the_sentence_ranks_no_transport_with_unfinished_incasts():
@@ -119,7 +128,7 @@ def test_the_sentence_ranks_no_transport_with_unfinished_incasts():
     assert "TCP-Bolt finished 2,000 of 2,100 incasts." in sentence
     assert "faster" not in sentence
     assert [(bar.share, bar.text) for bar in _bars([tcp, cut], "p99")][1] == (0.0, "2,000 of 2,100 finished")
-    assert _cells(cut, tcp, "p99")[3][0] == MISSING
+    assert _cells(cut, tcp, "p99", "p99")[3][0] == MISSING
     left = replace(bolt, background_unfinished=3)
     assert "TCP-Bolt left 3 unfinished" in _sentence({"tcp": tcp, "dctcp": dctcp, "tcp_bolt": left}, "p99")
 

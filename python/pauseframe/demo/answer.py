@@ -64,9 +64,9 @@ class Pooled:
 def answer(runs: Mapping[str, Sequence[RunData]]) -> Answer:
     """The answer from the runs of all seeds by variant; TCP comes first."""
     pooled = {variant: _pooled(NAMES[variant], of_one) for variant, of_one in runs.items()}
-    percentile = highest_sure(min(len(one.incasts) for one in pooled.values()))
-    percentile = min(percentile, "p99", key=lambda name: SHARES[name])
-    rows = [(one.name, _cells(one, pooled["tcp"], percentile)) for one in pooled.values()]
+    percentile = _shown([one.incasts for one in pooled.values()])
+    of_background = _of_background(pooled)
+    rows = [(one.name, _cells(one, pooled["tcp"], percentile, of_background)) for one in pooled.values()]
     return Answer(
         sentence=_sentence(pooled, percentile),
         chart=f"{TITLES[percentile]} of incast completion time",
@@ -74,8 +74,18 @@ def answer(runs: Mapping[str, Sequence[RunData]]) -> Answer:
         heads=[(head, head not in WIDE_ONLY) for head in HEADS],
         rows=rows,
         note=_note(pooled, rows),
-        wide_note="Background: p99 of the slowdown of flows of 64 KB to 32 MB.",
+        wide_note=f"Background: {TITLES[_of_background(pooled)]} of the slowdown of flows of 64 KB to 32 MB.",
     )
+
+
+def _shown(samples: Sequence[pl.Series]) -> str:
+    """The highest percentile, up to p99, that is sure in each of several samples."""
+    return min(highest_sure(min(len(one) for one in samples)), "p99", key=lambda name: SHARES[name])
+
+
+def _of_background(pooled: Mapping[str, Pooled]) -> str:
+    """The percentile of background flows in the sentence and in the table; they are fewer than incasts, or more."""
+    return _shown([one.background for one in pooled.values()])
 
 
 def _pooled(name: str, runs: Sequence[RunData]) -> Pooled:
@@ -120,7 +130,8 @@ def _sentence(pooled: Mapping[str, Pooled], percentile: str) -> str:
         if bolt.drops == 0
         else f"drops {_whole(format_count(bolt.drops))} {plural('packet', bolt.drops)}"
     )
-    background = [_quantile(one.background, percentile) for one in (dctcp, bolt)]
+    of_background = _of_background(pooled)
+    background = [_quantile(one.background, of_background) for one in (dctcp, bolt)]
     text = (
         f"TCP-Bolt finishes incasts {_times(of_tcp, of_bolt)} than TCP at {TITLES[percentile]} "
         f"({_whole(format_us(of_bolt))} against {_whole(format_us(of_tcp))}) and {lost}, where TCP drops "
@@ -135,7 +146,8 @@ def _sentence(pooled: Mapping[str, Pooled], percentile: str) -> str:
     flows = _times(background[1] or 0.0, background[0] or 0.0)
     joined = "and" if flows.endswith("faster") == (of_dctcp < of_bolt) else "but"
     return (
-        f"{text}; DCTCP finishes incasts {_times(of_bolt, of_dctcp)} than TCP-Bolt, {joined} background flows {flows}."
+        f"{text}; DCTCP finishes incasts {_times(of_bolt, of_dctcp)} than TCP-Bolt, {joined} background flows {flows} "
+        f"at {TITLES[of_background]} of their slowdown."
     )
 
 
@@ -172,15 +184,15 @@ def _bars(pooled: Sequence[Pooled], percentile: str) -> list[Bar]:
     ]
 
 
-def _cells(one: Pooled, tcp: Pooled, percentile: str) -> list[tuple[str, str]]:
+def _cells(one: Pooled, tcp: Pooled, percentile: str, of_background: str) -> list[tuple[str, str]]:
     mine, base = one.time(percentile), tcp.time(percentile)
     ratio, causes = "", ""
     if one is not tcp and mine and base:
         compared = not (one.unfinished or tcp.unfinished)
         ratio = _times(base, mine) if compared else MISSING
         causes = ", ".join(other_causes(tcp.conditions, one.conditions))
-    background = _quantile(one.background, "p99")
-    slowdown = marked(f"× {format_number(background)}", len(one.background), SHARES["p99"])
+    background = _quantile(one.background, of_background)
+    slowdown = marked(f"× {format_number(background)}", len(one.background), SHARES[of_background])
     left = f"{one.unfinished} unfinished" if one.unfinished else ""
     times = [(one.time_text(name), left) for name in ("p50", "p99", "p999")]
     counts = [(format_count(count), "") for count in (one.drops, one.timeouts, one.pauses)]
