@@ -1,9 +1,11 @@
 """The judge of claims on hand-made points, metrics on a real run, and an experiment from file to verdict."""
 
+import html
 import json
 import math
 import re
 import runpy
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -294,7 +296,7 @@ def test_from_file_to_verdict(folder, tmp_path):
     assert json.loads((tmp_path / "out" / "verdicts.json").read_text()) == [record]
     page = (tmp_path / "out" / "tiny.html").read_text()
     assert "Slow &lt;b&gt;is&lt;/b&gt; slower" in page
-    assert "pauseframe reproduce tiny/two --quick --seed 1 --seeds 5" in page
+    assert f"pauseframe reproduce tiny/two --quick --seed 1 --seeds 5 --experiments {folder}<" in page
     index = (tmp_path / "out" / "index.html").read_text()
     assert "tiny.html#T-1" in index
     assert "<h1>One paper, claim by claim</h1>" in index
@@ -351,9 +353,49 @@ def test_what_a_parameter_decides(folder, tmp_path):
     changed = (*arguments, "--set", "topology.link.delay=1 ms")
     (record,) = json.loads(cli(*changed, "--json").stdout)
     assert record["verdict"] == "differs"
-    assert "Made with topology.link.delay = 1 ms: not the paper" in (tmp_path / "out" / "tiny.html").read_text()
+    for page in ("tiny.html", "index.html"):
+        assert "Made with topology.link.delay = 1 ms: not the paper" in (tmp_path / "out" / page).read_text()
     assert cli(*changed, "--expect").returncode == 2
     assert "topology.link.dely" in cli(*arguments, "--set", "topology.link.dely=1 ms").stderr
+
+
+def test_the_page_has_the_command_that_made_it(folder, tmp_path):
+    """The same claims come from it, whatever options the command had."""
+    options = ("--set", "topology.link.delay=1 ms", "--set", "switch.buffer=900 KB", "--seed", "3", "--seeds", "2")
+    arguments = ("reproduce", "tiny/two", "--experiments", folder, *options)
+    (record,) = json.loads(cli(*arguments, "--out", tmp_path / "out", "--json").stdout)
+    page = (tmp_path / "out" / "tiny.html").read_text()
+    (command,) = re.findall(r"<pre>pauseframe (reproduce .*?)</pre>", page)
+    words = shlex.split(html.unescape(command))
+    (again,) = json.loads(cli(*words, "--out", tmp_path / "again", "--json").stdout)
+    assert again == record
+    assert record["seeds"] == 2
+    index = (tmp_path / "out" / "index.html").read_text()
+    assert "tiny/two: made with seeds 3 to 4; the verdicts that are known are of seeds 1 to 5." in index
+
+
+def test_other_settings_have_a_folder_of_their_own(folder, tmp_path):
+    arguments = ("reproduce", "tiny/two", "--experiments", folder, "--seeds", "1", "--quiet")
+    assert cli(*arguments, cwd=tmp_path).returncode == 0
+    known = (tmp_path / "results/reproduce/verdicts.json").read_bytes()
+    assert cli(*arguments, "--set", "topology.link.delay=1 ms", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "results/reproduce/verdicts.json").read_bytes() == known
+    assert (tmp_path / "results/reproduce-delay=1ms/verdicts.json").is_file()
+
+
+def test_verdicts_that_a_command_replaces_are_named(folder, tmp_path):
+    path = folder / "tiny" / "two.toml"
+    (folder / "tiny" / "other.toml").write_text(path.read_text().replace("T-1", "T-2"))
+    arguments = ("--experiments", folder, "--out", tmp_path / "out", "--seeds", "1", "--quiet")
+    assert cli("reproduce", "tiny/two", *arguments).stderr == ""
+    assert "they had T-1 before, whose runs are kept" in cli("reproduce", "tiny/other", *arguments).stderr
+    assert cli("reproduce", "tiny/two", "tiny/other", *arguments).stderr == ""
+
+
+def test_a_seed_is_a_whole_number(folder, tmp_path):
+    for seed in ("-3", str(2**64)):
+        done = cli("reproduce", "tiny/two", "--experiments", folder, "--seed", seed, cwd=tmp_path)
+        assert (done.returncode, "--seed" in done.stderr) == (2, True)
 
 
 def test_numbers_in_why_come_from_results(folder, tmp_path):

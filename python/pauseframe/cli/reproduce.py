@@ -12,6 +12,7 @@ from pauseframe.cli._common import AsJson, Jobs, Quiet, out_option, say
 from pauseframe.cli._options import PlainTyper
 
 commands = PlainTyper()
+MAX_SEED = 2**64 - 1
 
 
 @commands.command(epilog="Example: pauseframe reproduce bolt/fig12 --quick")
@@ -28,11 +29,14 @@ def reproduce(
     full: Annotated[bool, typer.Option("--full/--quick", help="The papers' size (hours), or a reduced one.")] = False,
     out: Annotated[
         Path | None,
-        out_option("Folder for runs, verdicts and reports [default: results/reproduce, with a kernel one for it]."),
+        out_option(
+            "Folder for runs, verdicts and reports [default: results/reproduce; with a kernel or --set one for it]."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The first seed.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The first seed.")] = 1,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="How many seeds [default: at least 5, as verdicts need].")
+        int | None,
+        typer.Option(min=1, help="Number of seeds; fewer decide less surely [default: the experiment's, at least 5]."),
     ] = None,
     jobs: Jobs = None,
     set_: Annotated[
@@ -100,7 +104,7 @@ def reproduce(
     outcomes = run_reproduce(
         what,
         experiments,
-        out or Path("results") / (f"reproduce-{folder.name}" if folder else "reproduce"),
+        out or _folder_of(folder, set_ or []),
         size=size,
         seed=seed,
         seeds=seeds,
@@ -118,6 +122,14 @@ def reproduce(
         say(line)
     if wrong:
         raise typer.Exit(1)
+
+
+def _folder_of(kernel: Path | None, settings: list[str]) -> Path:
+    """The folder of a command that names none: other hosts and settings do not replace the papers' verdicts."""
+    from pauseframe.results.places import RESULTS, label
+
+    parts = ["reproduce", *([kernel.name] if kernel else []), *([label(settings)] if settings else [])]
+    return RESULTS / "-".join(parts)
 
 
 def _search_alone(options: dict[str, object]) -> None:

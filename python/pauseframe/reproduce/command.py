@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, get_args
 from pauseframe._core import InputError
 from pauseframe.files.atomic import write_text
 from pauseframe.files.lock import locked
+from pauseframe.files.reading import read_text
 from pauseframe.reproduce import expected, scan, search, turned
 from pauseframe.reproduce.judge import VERDICTS, Verdict, tally
 from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import refuse_foreign, reproduce
 from pauseframe.reproduce.spec import Size, find_experiments, select
 from pauseframe.results.places import EXPERIMENTS
+from pauseframe.terminal.standard import write_note
 from pauseframe.terminal.text import format_number, print_table, terminal_table, wide_console
 
 if TYPE_CHECKING:
@@ -63,10 +65,16 @@ def run_reproduce(
     chosen = _chosen(wanted, folder)
     refuse_foreign(out)
     with locked(out):
+        before = _claims_in(out)
         outcomes = reproduce(chosen, out, size=size, progress=False if quiet else None, **options)
         records = [record for outcome in outcomes for record in outcome.records()]
         write_text(out / VERDICTS_FILE, json.dumps(records, indent=1, allow_nan=False) + "\n")
         page = build_pages(outcomes, out)
+        if lost := [claim for claim in before if claim not in {record["id"] for record in records}]:
+            write_note(
+                f"note: the pages and {VERDICTS_FILE} in {out} are of this command; they had {', '.join(lost)} "
+                "before, whose runs are kept: name all experiments in one command to have them together"
+            )
     if pdf is not None:
         save_plots(outcomes, pdf)
     if as_json:
@@ -75,6 +83,14 @@ def run_reproduce(
         _print(outcomes)
         wide_console().print(f"\nreport: {page}", highlight=False)
     return outcomes
+
+
+def _claims_in(out: Path) -> list[str]:
+    """The claims whose verdicts a folder has."""
+    try:
+        return [record["id"] for record in json.loads(read_text(out / VERDICTS_FILE))]
+    except (OSError, InputError, ValueError, TypeError, KeyError):  # none, or damaged: it is replaced
+        return []
 
 
 def run_search(

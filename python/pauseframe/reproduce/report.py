@@ -56,7 +56,9 @@ def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
     count = COUNTS[len(papers)] if len(papers) < len(COUNTS) else str(len(papers))
     title = f"{count} {plural('paper', len(papers))}, claim by claim"
     overview = [(key, paper, _counts(of_paper[key]), len(of_paper[key])) for key, paper in papers.items()]
-    return _write(out / "index.html", "overview.html.j2", outcomes, overview=overview, title=title)
+    changes = {key: value for outcome in outcomes for key, value in outcome.changes.items()}
+    others = {"changes": changes, "other_seeds": _other_seeds(outcomes)}
+    return _write(out / "index.html", "overview.html.j2", outcomes, overview=overview, title=title, **others)
 
 
 def save_plots(outcomes: Sequence[Outcome], folder: Path) -> None:
@@ -93,12 +95,26 @@ def _shown(outcome: Outcome, figures: Figures) -> Shown:
     for plot in experiment.spec.plots:
         number = figures.add(plots.figure(experiment, plot, outcome.points))
         drawn.append((plot.title or experiment.title, number, plots.counts(plot, outcome.points)))
-    own = list(range(1, 1 + experiment.size(outcome.size).seeds))
     recorded = {
         claim.id: {size: text for size in SIZES if (text := expected.stability(known, claim.id, size))}
         for claim in experiment.spec.claims
     }
-    return Shown(outcome, drawn, _seeds(outcome.seeds), "" if outcome.seeds == own else _seeds(own), recorded)
+    return Shown(outcome, drawn, _seeds(outcome.seeds), _known_seeds(outcome), recorded)
+
+
+def _known_seeds(outcome: Outcome) -> str:
+    """The seeds of the recorded verdicts; empty if the outcome has the same."""
+    own = list(range(1, 1 + outcome.experiment.size(outcome.size).seeds))
+    return "" if outcome.seeds == own else _seeds(own)
+
+
+def _other_seeds(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
+    """Experiments with other seeds than those of the recorded verdicts: their names, their seeds, the recorded ones."""
+    groups = dict[tuple[str, str], list[str]]()
+    for outcome in outcomes:
+        if known := _known_seeds(outcome):
+            groups.setdefault((_seeds(outcome.seeds), known), []).append(outcome.experiment.id)
+    return [(", ".join(ids), *seeds) for seeds, ids in groups.items()]
 
 
 def scan_state(experiment: Experiment, rows: Sequence[scan.Row]) -> str:

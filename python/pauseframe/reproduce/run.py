@@ -7,6 +7,7 @@ share equal runs.
 from __future__ import annotations
 
 import itertools
+import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict
 
@@ -18,6 +19,8 @@ from pauseframe.reproduce import expected, functions, scan, why
 from pauseframe.reproduce.judge import Judgement, judge
 from pauseframe.reproduce.measure import measure
 from pauseframe.reproduce.points import Point
+from pauseframe.results.places import EXPERIMENTS
+from pauseframe.scenario.plain import toml_value
 from pauseframe.sweep.local import core_count, run_local
 from pauseframe.sweep.plan import PlannedRun, Source
 from pauseframe.sweep.progress import SweepDisplay
@@ -98,7 +101,9 @@ class Outcome:
     scan: list[scan.Row]
     """One row per setting of a joint scan."""
     changes: Settings = field(default_factory=dict)
-    """Keys that the user changed."""
+    """Keys that the user or the kernel changed."""
+    command: str = ""
+    """The command that repeats it."""
 
     def records(self) -> list[Record]:
         """The records of the claims, one for each."""
@@ -170,6 +175,7 @@ def reproduce(
     else, KeyboardInterrupt on Ctrl-C; finished runs are kept.
     """
     refuse_foreign(out)
+    given = changes
     if kernel is not None:
         changes = ON_KERNEL | (changes or {})
     if changes:
@@ -200,11 +206,26 @@ def reproduce(
         replace(
             outcome,
             told=_told(outcome, judgements),
+            command=_command(outcome, given, kernel),
             changes=(changes or {}) if outcome.experiment.runs_a_scenario else {},
             failures=refused.get(outcome.experiment.id, outcome.failures),
         )
         for outcome in found
     ]
+
+
+def _command(outcome: Outcome, changes: Settings | None, kernel: Path | None) -> str:
+    """The command that repeats an outcome, with every option that decides about it."""
+    experiment, folder = outcome.experiment, outcome.experiment.source.parents[1]
+    seeds = ["--seed", str(outcome.seeds[0]), "--seeds", str(len(outcome.seeds))]
+    words = ["pauseframe", "reproduce", experiment.id, f"--{outcome.size}", *seeds]
+    if folder.resolve() != EXPERIMENTS.resolve():
+        words += ["--experiments", str(folder)]
+    if kernel is not None:
+        words += ["--stack", "kernel", "--kernel", str(kernel)]
+    of_scenario = (changes or {}) if experiment.runs_a_scenario else {}
+    words += [word for path, value in of_scenario.items() for word in ("--set", f"{path}={toml_value(value)}")]
+    return shlex.join(words)
 
 
 def refuse_foreign(out: Path) -> None:
