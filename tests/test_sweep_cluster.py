@@ -144,6 +144,12 @@ def test_without_a_common_file_system_files_are_sent(tmp_path, monkeypatch):
     shutil.rmtree(tmp_path / "sent")
 
 
+@pytest.mark.parametrize("address", ["nowhere", "tcp://localhost", "tcp://localhost:x", "localhost:99999", "foo://a:1"])
+def test_a_wrong_address_is_refused_at_once(address, tmp_path):
+    with pytest.raises(pf.InputError, match=r"is no address of a scheduler: .*; write tcp://HOST:8786"):
+        pf.sweep(TINY, out=tmp_path / "out", on=address)
+
+
 def test_nobody_there(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "CONNECT_S", 1)
     with pytest.raises(pf.RunError, match="no scheduler"):

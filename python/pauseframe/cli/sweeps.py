@@ -88,17 +88,18 @@ def sweep(
     from pauseframe.results.places import RESULTS
     from pauseframe.sweep.run import carry_out
 
+    part = _shard(shard)
     plan = _plan(file, set_ or [], seeds, (plugin, allow_plugins))
     for warning in plan.warnings:
         say(f"warning: {warning}")
     if len(plan.runs) == 1:
         say(
-            "warning: nothing is varied, so this sweep has one run: vary a key with --set PATH=V1,V2 or [sweep.axes], "
+            "warning: nothing is varied, so this sweep has one run: vary a key with --set PATH=V1,V2 or in [sweep], "
             "or the seed with --seeds N (pauseframe run does a single run)"
         )
     place = RESULTS / f"{plan.name}-sweep" if resume and out is None else out
     result = carry_out(
-        plan, out=place, store=store, jobs=jobs, on=on, shard=_shard(shard), keep_runs=keep_runs,
+        plan, out=place, store=store, jobs=jobs, on=on, shard=part, keep_runs=keep_runs,
         threads=threads, progress=not quiet,
     )  # fmt: skip
     done, planned, failed = len(result.finished), len(result.planned), len(result.failures)

@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pauseframe._core import RunError, __version__
+from pauseframe._core import InputError, RunError, __version__
 from pauseframe.sweep.batch import BatchWriter, scenario_key
 from pauseframe.sweep.store import Store
 from pauseframe.sweep.task import Answer, Outcome, Target, Task, compute, task_for
@@ -52,8 +52,12 @@ def run_on(cluster: str | Client, runs: Sequence[PlannedRun], target: Target) ->
 
 
 def connect(address: str) -> Any:
-    """Connects a client to the scheduler at an address. Raises RunError if the scheduler cannot be reached."""
+    """Connects a client to the scheduler at an address.
+
+    Raises InputError for a wrong address, RunError if the scheduler cannot be reached.
+    """
     distributed = _distributed()
+    _refuse_wrong_address(address)
     for name in ("distributed", "distributed.client", "tornado"):  # RunError reports the relevant error
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
@@ -62,6 +66,18 @@ def connect(address: str) -> Any:
         raise RunError(
             f"no scheduler at {address}: {error}; start one with `dask scheduler`, or leave --on out"
         ) from None
+
+
+def _refuse_wrong_address(address: str) -> None:
+    """Raises InputError: a client with such an address fails at once, but waits a minute when it is deleted."""
+    if address.startswith("inproc://"):  # a scheduler in this process
+        return
+    try:
+        _, port = import_module("distributed.comm.addressing").get_address_host_port(address)
+        if not 0 < port < 1 << 16:
+            raise ValueError(f"{port} is no port")
+    except ValueError as error:
+        raise InputError(f"{address!r} is no address of a scheduler: {error}; write tcp://HOST:8786") from None
 
 
 def _distributed() -> Any:

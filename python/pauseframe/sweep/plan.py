@@ -17,7 +17,7 @@ from pauseframe import _core
 from pauseframe.results.run_key import run_key
 from pauseframe.scenario.plain import Settings, Value, to_plain, toml_value
 from pauseframe.scenario.text import resolve_text, source_of
-from pauseframe.sweep.spec import Spec, covers, label, set_rule, spec_from_table, split_file
+from pauseframe.sweep.spec import Spec, covers, label, meant_rule, set_rule, spec_from_table, split_file
 from pauseframe.terminal.problems import failure, placed
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Source:
             first = self.resolve_with(combinations[0])  # with its own seed
             texts, warnings = self._resolve_all(combinations)
         except _core.ScenarioError as error:
-            raise failure(self._mistakes(combinations) or error.problems) from None
+            raise failure(self._of_axes(self._mistakes(combinations)) or error.problems) from None
         for path, value, twin in spec.twins(combinations, texts):
             spec.complain(path, value, f"gives the same scenario as {twin}: remove one")
         if spec.problems:
@@ -176,6 +176,19 @@ class Source:
         """The problems with their lines in the file, unless something else than the file gave the axis or rule."""
         in_file = placed(problems, self.original, self.file_name)
         return [one if one["path"] in self.varied else two for one, two in zip(problems, in_file, strict=True)]
+
+    def _of_axes(self, problems: Sequence[Problem]) -> list[Problem]:
+        """The problems of runs; those of axes in the file with their lines, and with a hint for an unknown key."""
+        axes = {_bare(path): f"sweep.{path}" for path in self.spec.axes}
+        found = []
+        for one in problems:
+            if one["place"] == "sweep":
+                one["hint"] = one["hint"] or _meant_axis(one)
+                path = axes[_bare(one["path"])]
+                (in_file,) = placed([one | {"path": path, "place": ""}], self.original, self.file_name)
+                one = in_file if in_file["place"] and path not in self.varied else one  # noqa: PLW2901
+            found.append(one)
+        return found
 
     def resolve(self) -> _core.Resolved:
         """Resolves the scenario without the axes. Raises ScenarioError with every mistake."""
@@ -259,6 +272,17 @@ def _merged(
             entry["place"] = "sweep"
         entry["message"] += _circumstances(having[identity], combinations, entry)
     return list(entries.values())
+
+
+def _meant_axis(problem: Problem) -> str:
+    """A hint for an unknown key: an axis in a table inside of [sweep], or almost a rule."""
+    if not problem["message"].startswith("unknown key"):
+        return ""
+    table, _, path = problem["path"].partition(".")
+    tables = {row["path"].partition(".")[0] for row in _core.options()} | {"transports"}
+    if table not in tables and path.partition(".")[0] in tables:
+        return f'axes stand in [sweep] itself: write "{path}" = [...] there'
+    return meant_rule(problem["path"])
 
 
 def _circumstances(

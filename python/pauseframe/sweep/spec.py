@@ -50,14 +50,11 @@ class Spec:
         """Adds or replaces an axis, and records mistakes in it."""
         if path in TAKEN:
             return self.complain(path, "", "cannot be an axis", TAKEN[path])
-        if path.startswith("axes."):
-            hint = f'axes stand in [sweep] itself: write "{path.removeprefix("axes.")}" = [...] there'
-            return self.complain(path, "", "unknown key", hint)
         try:
             listed = _expand(values)
             labels = [label(value) for value in listed]
         except (ValueError, TypeError) as error:
-            return self.complain(path, _shown(values), str(error))
+            return self.complain(path, _shown(values), str(error), meant_rule(path))
         if not labels:
             return self.complain(path, "[]", "has no value")
         if twice := sorted(text for text, count in Counter(labels).items() if count > 1):
@@ -144,7 +141,10 @@ class Spec:
         else:
             right = seeds is None or (type(seeds) is int and seeds > 0)
         if not right:
-            self.complain("seeds", str(seeds), "must be the number of seeds, or a list of different ones")
+            number = seeds.strip() if isinstance(seeds, str) else ""
+            hint = f"write {number} without quotes" if number.isdecimal() else ""
+            message = "must be the number of seeds, or a list of different ones from 0 on"
+            self.complain("seeds", toml_value(seeds), message, hint)
 
     def _check_runs(self) -> None:
         """Refuses more runs than a plan can hold, before it lists them."""
@@ -183,6 +183,15 @@ class Spec:
 
     def _names(self) -> str:
         return ", ".join(self.axes) or "none"
+
+
+RULES = ("seeds", "zip", "exclude")
+"""Keys of the table [sweep] that are no axes."""
+
+
+def meant_rule(path: str) -> str:
+    """A hint for a key of [sweep] that is almost a rule."""
+    return "".join(f"did you mean {name}?" for name in nearest(path, RULES, 1))
 
 
 def overlap(one: str, other: str) -> bool:
@@ -234,7 +243,7 @@ def spec_from_table(table: Settings) -> Spec:
     """Reads the `[sweep]` table."""
     spec = Spec()
     for name, value in table.items():
-        if name in ("seeds", "zip", "exclude"):
+        if name in RULES:
             set_rule(spec, name, value)
         else:
             # `transport.preset = [..]` without quotes is a table in a table.
