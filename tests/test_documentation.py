@@ -40,6 +40,27 @@ def test_the_reference_has_every_command_and_option():
         assert section.count("```sh") == 2  # usage and example
 
 
+def test_the_build_fills_every_place_of_a_page():
+    for name, places in site.COMPUTED.items():
+        text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        assert re.findall(r"^<!-- (\w+) -->$", text, re.M) == list(places)
+
+
+def test_incasts_are_those_of_runs():
+    """PFC alone keeps the link busy; the page has no copy of the table."""
+    page = (ROOT / "docs/models/rdma.md").read_text(encoding="utf-8")
+    assert "| PFC alone |" not in page
+    head, _, row, *_ = site.incasts(page, senders=[8], rates=[100]).splitlines()
+    cells = dict(zip(head.split(" | ")[1:], row.split(" | ")[1:], strict=True))
+    packets, frame = 8 * -(-1_000_000 // 1024), 1024 + 82  # with preamble, gap, and headers of 4 layers
+    assert float(cells["PFC alone"].removesuffix(" ms")) == pytest.approx(
+        packets * frame * 8 / 100e6, abs=0.01
+    )  # two digits
+    assert float(cells["`dcqcn_paper`"].split()[0]) > float(cells["`dcqcn_connectx`"].split()[0]) > 1
+    filled = site.on_page_markdown("<!-- incasts -->", SimpleNamespace(file=SimpleNamespace(src_uri="index.md")))
+    assert filled == "<!-- incasts -->"
+
+
 def test_examples_of_a_help_text():
     text = "Exit code 3: a deadlock.\nExamples: pauseframe run a.toml | pauseframe run b.toml | less"
     assert site.examples(text) == ["pauseframe run a.toml", "pauseframe run b.toml | less"]

@@ -6,7 +6,9 @@ page shows: README's scenario over lossless and lossy Ethernet, and the gallery'
 
 from __future__ import annotations
 
+import itertools
 import re
+import statistics
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,15 +18,15 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-COMMANDS_HERE = "<!-- commands -->"
-"""The place of the commands in docs/reference/command-line.md."""
+SEEDS = range(1, 6)
+"""Seeds of the table of incasts."""
 ELSEWHERE = r"(?:https?:)?//[^\"' >]+"
 COMMON = {"--help", "--json"}
 """Options that the page explains once for all commands."""
@@ -56,9 +58,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Fills the commands into their page, and leaves of a code block's first line what readers need."""
+    """Fills in what the build computes, and leaves of a code block's first line what readers need."""
     markdown = plain_fences(markdown)
-    return markdown.replace(COMMANDS_HERE, commands()) if page.file.src_uri == "reference/command-line.md" else markdown
+    for place, made in COMPUTED.get(page.file.src_uri, {}).items():
+        markdown = markdown.replace(f"<!-- {place} -->", made(markdown))
+    return markdown
 
 
 def plain_fences(markdown: str) -> str:
@@ -91,7 +95,7 @@ def live_pages() -> dict[str, str]:
         }
 
 
-def commands() -> str:
+def commands(_: str = "") -> str:
     """Every command: what it does, how it is called, its options, and an example."""
     from pauseframe.cli import app
     from typer.main import get_command
@@ -129,6 +133,53 @@ def examples(epilog: str) -> list[str]:
 def _cell(text: str) -> str:
     """A text in a cell of a table; words between < and > are values, not HTML."""
     return re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;")
+
+
+CONTROLS = {
+    "PFC alone": {"transport.rdma_control": "none"},
+    **{f"`{name}`": {"transport.rdma_control": name} for name in (
+        "dcqcn_connectx", "dcqcn_cx5_measured", "dcqcn_hpcc", "dcqcn_paper"
+    )},
+    "`dcqcn_connectx` with CNPs for each queue pair": {
+        "transport.rdma_control": "dcqcn_connectx", "transport.rdma_cnp_scope": "queue_pair"
+    },
+}  # fmt: skip
+
+
+def incasts(page: str, senders: Sequence[int] = (8, 24), rates: Sequence[int] = (25, 100, 200, 400, 800)) -> str:
+    """The table of incasts in docs/models/rdma.md: medians, and the range of the seeds where they differ."""
+    scenario = re.search(r"^```toml\n(# last-of-eight\.toml.*?)^```", page, re.M | re.S)
+    if scenario is None:
+        raise ValueError("docs/models/rdma.md has no last-of-eight.toml")
+    rows = [f"| senders, line rate | {' | '.join(CONTROLS)} |", f"|{'---|' * (len(CONTROLS) + 1)}"]
+    for count, rate in itertools.product(senders, rates):
+        base, *others = (_last_times(scenario[1], count, rate, control) for control in CONTROLS.values())
+        cells = [f"{statistics.median(base) / 1000:.2f} ms", *(_multiples(base, other) for other in others)]
+        rows.append(f"| {count}, {rate} Gb/s | {' | '.join(cells)} |")
+    told = f"Medians of the seeds {SEEDS[0]} to {SEEDS[-1]}, with their range where it is wider than 5 %."
+    return "\n".join([*rows, "", told])
+
+
+def _last_times(scenario: str, senders: int, rate: int, control: dict[str, str]) -> list[float]:
+    """Completion time of the last message in microseconds, for each seed."""
+    marker = {"switch.marker.min": f"{4 * rate} KB", "switch.marker.max": f"{16 * rate} KB"}
+    fabric = {"topology.hosts": senders + 1, "topology.link.rate": f"{rate} Gbps"}
+    runs = (pf.run(scenario, seed=seed, set=fabric | marker | control, progress=False) for seed in SEEDS)
+    return [run.summary["fct_us"]["max"] or 0.0 for run in runs]
+
+
+def _multiples(base: Sequence[float], other: Sequence[float]) -> str:
+    """The times `other` as multiples of `base`, seed by seed."""
+    ratios = sorted(one / of_base for one, of_base in zip(other, base, strict=True))
+    spread = f" ({ratios[0]:.2f} to {ratios[-1]:.2f})" if ratios[-1] > 1.05 * ratios[0] else ""
+    return f"{statistics.median(ratios):.2f}{spread}"
+
+
+COMPUTED: dict[str, dict[str, Callable[[str], str]]] = {
+    "reference/command-line.md": {"commands": commands},
+    "models/rdma.md": {"incasts": incasts},
+}
+"""What the build computes: for each page its places, as comments, and the functions that fill them."""
 
 
 def on_post_build(config: MkDocsConfig) -> None:
