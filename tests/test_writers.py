@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 import lint_fabrics
 import mutants
+import pauseframe as pf
 import pytest
 import test_import_mlxconfig
 import test_import_simai
+from pauseframe.files import atomic
 from pauseframe.files.atomic import added_files, whole_folder, write_bytes, write_text
 from test_damaged_results import SCENARIO, call, write_run
 
@@ -100,6 +102,49 @@ def test_a_full_disk_leaves_nothing_half(line: str, written: str, room: int, pla
     again = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
     assert again.returncode in ({0, 1} if line.startswith("lint") else {0}), again.stderr
     assert (home / written).exists()
+
+
+# Commands that replace files only with --force, and one of their files.
+SPARING = [
+    ("topo export fat_tree:k=4 -o t.json", "t.json"),
+    ("schema -o schema.json", "schema.json"),
+    ("busbw --gpus 2 -b 1K -e 1K --library mpi -o b.csv", "b.csv"),
+    ("import hpcc c.txt -o o.toml", "o.toml"),
+    ("import mlxconfig card.txt -o card.toml", "card.toml"),
+    ("import fabric c -o l.toml", "l.toml"),
+    ("import fabric c -o l", "l/scenario.toml"),
+    ("import simai -n rails.txt -o o", "o/scenario.toml"),
+    ("import pcap run/packets.pcapng -o flows", "flows/scenario.toml"),
+    ("import pcap run/packets.pcapng -o flows", "flows/sizes.csv"),
+    ("export csv run -o tables", "tables/flows.csv"),
+]
+
+
+@pytest.mark.parametrize(("line", "written"), SPARING)
+def test_another_process_was_quicker(
+    line: str, written: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file appears when this process has found the name free and begins to write."""
+    home = shutil.copytree(place, tmp_path / "home")
+    if "pcap" in line:
+        pf.run(SCENARIO, set={"record.packets": True}, out=home / "run", force=True, progress=False)
+    monkeypatch.chdir(home)
+    temporary_name = atomic._partial_of
+
+    def rival(path: Path) -> Path:
+        (home / written).parent.mkdir(exist_ok=True)
+        (home / written).write_text("theirs")
+        return temporary_name(path)
+
+    monkeypatch.setattr(atomic, "_partial_of", rival)
+    code, message = call(line.split())
+    assert (code, "exists" in message) == (2, True), message
+    assert (home / written).read_text() == "theirs"
+    assert not [name for name in files(home) if "partial" in name]
+    monkeypatch.undo()
+    monkeypatch.chdir(home)
+    assert call([*line.split(), "--force"])[0] == 0
+    assert (home / written).read_text() != "theirs"
 
 
 def test_an_error_says_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

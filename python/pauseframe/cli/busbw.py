@@ -125,7 +125,7 @@ def busbw(
     if as_json:
         print_json({"collective": name, "gpus": fabric.gpus, "library": library, "rows": records})
     if out is not None:
-        _write(out, records)
+        _write(out, records, force=force)
         say(f"rows in {out}")
 
 
@@ -196,7 +196,7 @@ def _check_out(out: Path, force: bool) -> None:
     refuse_existing(out, force)
 
 
-def _write(out: Path, records: Sequence[dict[str, Any]]) -> None:
+def _write(out: Path, records: Sequence[dict[str, Any]], *, force: bool) -> None:
     import json
     from io import BytesIO
 
@@ -213,4 +213,4 @@ def _write(out: Path, records: Sequence[dict[str, Any]]) -> None:
         buffer = BytesIO()
         frame.write_parquet(buffer)
         content = buffer.getvalue()
-    write_bytes(out, content)
+    write_bytes(out, content, replace=force)

@@ -196,7 +196,7 @@ def fabric(
     with wrong_values():
         reading = read_fabric(paths, topology=topology)
         imported = import_fabric(reading, load=load, name=target.stem if out.suffix else out.name)
-    write_text(target, imported.toml)
+    write_text(target, imported.toml, replace=force)
     if as_json:
         account = imported.scope.account
         print_json(
@@ -259,7 +259,7 @@ def pcap(
     target = out or _beside(files[0], "")
     refuse_existing(target / "scenario.toml", force)
     imported = read_captures(files, cut, idle)
-    write(imported, target, files[0].stem)
+    write(imported, target, files[0].stem, replace=force)
     say(summary(imported))
     for note in imported.notes:
         say(f"note: {note}")
@@ -284,9 +284,10 @@ def _write_folder(imported: ImportedFolder, target: Path, *, force: bool, as_jso
     from pauseframe.scenario.text import resolve_text
     from pauseframe.terminal.text import printable, terminal_table
 
-    for name in (*imported.files, *imported.copies):
-        refuse_existing(target / name, force)
     with added_files(target) as partial:
+        # Only here does no other process write to the folder.
+        for name in (*imported.files, *imported.copies):
+            refuse_existing(target / name, force)
         for name, source in imported.copies.items():
             (partial / name).parent.mkdir(exist_ok=True)
             copyfile(source, partial / name)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from pauseframe._core import InputError
-from pauseframe.files.atomic import write_text
+from pauseframe.files.atomic import added_files
 from pauseframe.imports.capture_file import frames, in_order
 from pauseframe.imports.tcp_flows import Assembly
 from pauseframe.report import figures, html
@@ -154,20 +154,27 @@ def _notes(assembly: Assembly) -> list[str]:
     return notes
 
 
-def write(imported: Imported, folder: Path, name: str) -> None:
-    """Writes `flows.csv`, `sizes.csv`, `gaps.csv`, `scenario.toml` and `figures.html` into the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write(imported: Imported, folder: Path, name: str, *, replace: bool = True) -> None:
+    """Writes `flows.csv`, `sizes.csv`, `gaps.csv`, `scenario.toml` and `figures.html` into the folder, or none of them.
+
+    Without `replace`, raises InputError if one of them exists.
+    """
     flows = imported.flows
-    flows.write_csv(folder / "flows.csv", float_precision=3)
-    _write_law(folder / "sizes.csv", "bytes", flows["size_bytes"])
-    _write_law(folder / "gaps.csv", "us", gaps(flows))
-    write_text(folder / "scenario.toml", _scenario(flows, name))
     parts = [
         ("Flow sizes (Judd, Fig. 2)", _curve(*law(flows["size_bytes"]), "flows")),
         ("Bytes by flow size (Judd, Fig. 3)", _curve(*bytes_by_size(flows["size_bytes"]), "bytes")),
         ("Bytes by service (Judd, Fig. 4)", _bars(by_service(flows))),
     ]
-    write_text(folder / "figures.html", html.page(parts, title=f"Flows of {name}"))
+    page = html.page(parts, title=f"Flows of {name}")
+    with added_files(folder) as partial:
+        flows.write_csv(partial / "flows.csv", float_precision=3)
+        _write_law(partial / "sizes.csv", "bytes", flows["size_bytes"])
+        _write_law(partial / "gaps.csv", "us", gaps(flows))
+        (partial / "scenario.toml").write_text(_scenario(flows, name), encoding="utf-8")
+        (partial / "figures.html").write_text(page, encoding="utf-8")
+        taken = [folder / one.name for one in sorted(partial.iterdir()) if (folder / one.name).exists()]
+        if taken and not replace:
+            raise InputError(f"{taken[0]} exists: name another folder with --out, or overwrite it with --force")
 
 
 def gaps(flows: pl.DataFrame) -> pl.Series:
