@@ -362,6 +362,8 @@ def test_values_are_short_and_stay_in_their_range():
 
 WRONG = {
     "trails = 3": "tune.trails: unknown key; did you mean trials?",
+    'objectives = [{ minimize = "drops" }, { maximize = "drops" }]': "is both minimized and maximized",
+    'objectives = [{ minimize = "drops" }, { minimize = "drops" }]': "is an objective twice",
     'objectives = [{ minimise = "fct_us.p99" }]': "must be { minimize =",
     'objectives = [{ minimize = "fct_us.p9x" }]': "'p9x' is no statistic",
     'objectives = [{ minimize = "dropz" }]': "did you mean drops",

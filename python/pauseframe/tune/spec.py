@@ -227,7 +227,13 @@ def add_parameters(spec: Spec, table: Any) -> None:
 def add_objective(spec: Spec, text: Any, *, maximize: bool) -> None:
     """Adds an objective by the text of its metric."""
     metric = _metric(spec, "objectives", text)
-    if metric is not None:
+    if metric is None:
+        return
+    earlier = next((one for one in spec.objectives if one.metric == metric), None)
+    if earlier is not None:
+        message = "is an objective twice" if earlier.maximize == maximize else "is both minimized and maximized"
+        spec.complain("objectives", text, message, "keep one")
+    else:
         spec.objectives.append(Objective(metric, maximize))
 
 
