@@ -119,8 +119,16 @@ def test_what_cannot_be_simulated_is_refused_by_name(tmp_path: Path, name: str, 
 
 
 def test_without_priorities_the_control_is_off(tmp_path: Path) -> None:
-    imported = read_dump(dump(tmp_path, ROCE_CC_PRIO_MASK="0"))
-    assert tomllib.loads(imported.toml)["transport"]["rdma_control"] == "none"
+    """Its registers are comments, also values that could not be simulated, so a run warns of none."""
+    imported = read_dump(dump(tmp_path, ROCE_CC_PRIO_MASK="0", RPG_GD="10", CLAMP_TGT_RATE_AFTER_TIME_INC="False(0)"))
+    transport = tomllib.loads(imported.toml)["transport"]
+    assert transport["rdma_control"] == "none"
+    assert not [key for key in transport if key.startswith("dcqcn_")]
+    assert "RPG_AI_RATE 5: no effect: DCQCN is off; otherwise dcqcn_additive_increase" in imported.toml
+    star = 'topology = { kind = "star", hosts = 3 }\nworkload = [{ kind = "n_to_1", size = "1 MB" }]\n'
+    assert resolve(star + imported.toml).warnings == []
+    with pytest.raises(InputError, match="CNP_DSCP"):
+        read_dump(dump(tmp_path, ROCE_CC_PRIO_MASK="0", CNP_DSCP="64"))
 
 
 def test_every_register_of_the_page_has_a_rule() -> None:

@@ -130,6 +130,9 @@ RULES: dict[str, Rule] = {
 }
 """Registers of DCQCN (mstflint's descriptions) in the order of the table."""
 CLAMPS = ("CLAMP_TGT_RATE", "CLAMP_TGT_RATE_AFTER_TIME_INC")
+OFF = "# no effect: DCQCN is off"
+OF_RECEIVER = {"MIN_TIME_BETWEEN_CNPS", "CNP_802P_PRIO", "CNP_DSCP"}
+"""Registers of the end that answers marks."""
 OPTIONAL = {"ROCE_CC_ALGORITHM", "ROCE_CC_CNP_MODERATION", "ROCE_CC_SHAPER_COALESCE"}
 """Registers that not every card has."""
 
@@ -165,18 +168,28 @@ def read_dump(path: Path, port: int = 1) -> Imported:
 
 
 def lines_of(values: dict[str, int]) -> tuple[list[str], list[str]]:
-    """The lines of the table, and the values that are refused, with the reasons."""
+    """The lines of the table, and the values that are refused, with the reasons.
+
+    A card whose DCQCN is off ignores the registers of its reaction, so they are comments.
+    """
     lines, refused = [], []
+    is_off = values.get("ROCE_CC_PRIO_MASK") == 0
     for name, rule in RULES.items():
         if name not in values:
             continue
         try:
             line = rule(values[name])
         except RefusedError as reason:
-            refused.append(f"{name} {values[name]}: {reason}")
-            continue
+            if is_off and name not in OF_RECEIVER:
+                line = OFF
+            else:
+                refused.append(f"{name} {values[name]}: {reason}")
+                continue
+        line = f"{OFF}; otherwise {line}" if is_off and line.startswith("dcqcn_") else line
         comment = line.startswith("# ")
         lines.append(f"# {name} {values[name]}: {line[2:]}" if comment else f"{line} # {name} {values[name]}")
+    if is_off:
+        return lines, refused
     always, after = values.get(CLAMPS[0], 0), values.get(CLAMPS[1], 1)
     if not always and not after:
         refused.append(f"{CLAMPS[0]} 0 with {CLAMPS[1]} 0: cuts that never lower the target are not simulated")
