@@ -54,3 +54,29 @@ def test_a_wrong_shard_is_named_before_the_plan(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SCENARIO, encoding="utf-8")
     done = cli("sweep", "s.toml", "--shard", "3/2", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, "--shard = 3/2: must be I/N, with I from 1 to N\n")
+
+
+@pytest.mark.parametrize("keep_runs", [False, True])
+def test_a_sweep_with_a_damaged_plan_goes_on(keep_runs: bool, tmp_path: Path) -> None:
+    """As `report` advises; the runs are found by their keys."""
+    (tmp_path / "s.toml").write_text(SCENARIO, encoding="utf-8")
+    line = ("sweep", "s.toml", "--seeds", "2", "-o", "out", *(["--keep-runs"] if keep_runs else []))
+    assert cli(*line, cwd=tmp_path).returncode == 0
+    plan = tmp_path / "out" / "sweep.json"
+    whole = plan.read_bytes()
+    plan.write_bytes(whole[:50])
+    assert "run the sweep again" in cli("report", "out", cwd=tmp_path).stderr
+    again = cli(*line, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "sweep.json is damaged; it is replaced, and runs of this sweep are kept" in again.stderr
+    assert "2 of 2 runs are there already" in again.stderr
+    assert plan.read_bytes() == whole
+
+
+def test_a_foreign_file_is_no_damaged_plan(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCENARIO, encoding="utf-8")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "sweep.json").write_text("[1]", encoding="utf-8")
+    (tmp_path / "mine" / "letter.txt").write_text("mine", encoding="utf-8")
+    done = cli("sweep", "s.toml", "--seeds", "2", "-o", "mine", cwd=tmp_path)
+    assert (done.returncode, "exists and is not a sweep" in done.stderr) == (2, True)

@@ -171,6 +171,23 @@ def test_an_error_says_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert files(tmp_path) == {"a"}
 
 
+def test_a_list_of_copies_that_failed_has_one_reason(tmp_path: Path) -> None:
+    """As `shutil.copytree` raises it for `lint --fix --write` on a full disk."""
+    rows = [("a", str(tmp_path / ".f.partial" / "a"), f"[Errno 28] No space left on device: 'a' -> '{tmp_path}'")] * 2
+    message = r"^.*cannot be written: No space left on device; nothing is left: '.*/f'$"
+    with pytest.raises(OSError, match=message), whole_folder(tmp_path / "f"):
+        raise shutil.Error(rows)
+
+
+def test_a_full_standard_output_is_named(place: Path) -> None:
+    for line in ("options", "run s.toml -o full --force", "run s.toml -o full --force --json"):
+        with open("/dev/full", "w") as full:  # noqa: PTH123
+            command = [sys.executable, "-m", "pauseframe", *line.split()]
+            done = subprocess.run(command, cwd=place, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        message = "error: standard output cannot be written: No space left on device; results in files are kept\n"
+        assert (done.returncode, done.stderr) == (1, message)
+
+
 def test_an_export_is_whole_or_absent(place: Path, tmp_path: Path) -> None:
     home = shutil.copytree(place, tmp_path / "home")
     out = home / "tables"

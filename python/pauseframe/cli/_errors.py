@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,9 @@ INPUT_ERRORS = (
 ERRORS = (*INPUT_ERRORS, RunError, OSError, MemoryError)
 """Errors that a command may end with; any other exception is a bug and shows its traceback."""
 
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Errors of a full disk; those without a file's name are of standard output, because files/atomic.py adds names."""
+
 
 def exit_code_of(error: Exception) -> int:
     """Exit code 2 for errors that the user can correct in the input, 1 for all others."""
@@ -50,6 +54,9 @@ def complain(error: Exception) -> None:
     """Lists every mistake of a scenario on stderr: path, value, message, hint, line. Other errors are one line."""
     if isinstance(error, MemoryError):
         say("error: out of memory")
+        return
+    if isinstance(error, OSError) and error.filename is None and error.errno in FULL:
+        say(f"error: standard output cannot be written: {error.strerror or error}; results in files are kept")
         return
     if not isinstance(error, ScenarioError):
         # The system's error number does not help people, so the text drops it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,8 +72,16 @@ def _naming(path: Path, what: str) -> Iterator[None]:
     except OSError as error:
         left = f"the {what} that was there is unchanged" if was_there else "nothing is left"
         root = error.__cause__ if isinstance(error.__cause__, OSError) else error  # that of a file in this folder
-        message = f"cannot be written: {root.strerror or root}; {left}"
+        message = f"cannot be written: {root.strerror or _first_reason(root)}; {left}"
         raise OSError(root.errno or errno.EIO, message, str(path)) from root
+
+
+def _first_reason(error: OSError) -> str:
+    """The reason of an error without one; `shutil.Error` lists all files that could not be copied, as texts."""
+    rows = error.args[0] if error.args else ""
+    if not isinstance(rows, list) or not rows:
+        return str(error)
+    return re.sub(r"^\[Errno \d+\] |: '.*", "", str(rows[0][-1]), flags=re.DOTALL)
 
 
 def _sync(path: Path) -> None:

@@ -123,6 +123,8 @@ def _folder_for(plan: Plan) -> Path:
 def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
     """Writes `sweep.json`, unless the folder has a sweep with another plan."""
     _check(folder, plan, may_exist)  # another process may have been quicker
+    if _has_damaged_plan(folder):
+        write_note(f"note: {folder / MANIFEST} is damaged; it is replaced, and runs of this sweep are kept")
     if read_object(folder / MANIFEST) != plan.manifest():
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / MANIFEST, json.dumps(plan.manifest()) + "\n")
@@ -141,6 +143,8 @@ def _check(folder: Path, plan: Plan, may_exist: bool) -> None:
 def _obstacle(folder: Path, plan: Plan) -> str | None:
     """The reason why a folder cannot have this sweep, or None; a sweep of which this one has all runs may grow."""
     old = read_object(folder / MANIFEST)
+    if old is None and _has_damaged_plan(folder):
+        return None  # the runs have their own keys, so those of this plan are found
     if old is None:
         if folder.is_dir() and any(entry.name != MANIFEST for entry in folder.iterdir() if entry.name[0] != "."):
             return "exists and is not a sweep; choose another --out"
@@ -155,6 +159,12 @@ def _obstacle(folder: Path, plan: Plan) -> str | None:
         f"has another sweep: {len(lost)} of its runs, such as {lost[0]}, are different or not in this one; choose "
         "another --out (what was computed is taken from the store)"
     )
+
+
+def _has_damaged_plan(folder: Path) -> bool:
+    """True for a sweep whose `sweep.json` cannot be read; other folders may have a file of this name."""
+    has_runs = (folder / BATCHES).is_dir() or next(folder.glob("**/seed=*/"), None) is not None
+    return has_runs and (folder / MANIFEST).is_file() and read_object(folder / MANIFEST) is None
 
 
 def _reuse_folders(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
