@@ -6,6 +6,7 @@ import tomllib
 import lint_fabrics
 import pytest
 from pauseframe import Scenario, run
+from pauseframe._core import resolve
 from pauseframe.devices.read import read_fabric
 from pauseframe.devices.sonic_schema import TABLES
 from pauseframe.imports.fabric import import_fabric
@@ -109,6 +110,20 @@ def test_hosts_own_settings_decide_their_transport(tmp_path):
     presets = [scenario["transport"]["preset"], *(t["preset"] for t in scenario["transports"].values())]
     assert sorted(presets) == ["bbr", "cubic", "dctcp"]
     assert scenario["host"]["mtu"] == "4000 B"
+
+
+def test_a_card_with_dcqcn_off_gets_no_control(tmp_path):
+    """Its other registers are those of the preset, and would change nothing."""
+    folder = lint_fabrics.write(lint_fabrics.clos(2, 1, 2), tmp_path / "fabric")
+    for name in ("server0-0", "server0-1", "server1-0", "server1-1"):
+        (folder / name).mkdir()
+        (folder / name / "ip-link.json").write_text(json.dumps([{"ifname": "eth0", "link_type": "ether", "mtu": 4000}]))
+        (folder / name / "mlxconfig.txt").write_text(
+            "ROCE_CC_PRIO_MASK_P1 0\nMIN_TIME_BETWEEN_CNPS_P1 4\nRPG_GD_P1 11\n"
+        )
+    toml = imported(folder, load="incast").toml
+    assert tomllib.loads(toml)["transport"]["rdma_control"] == "none"
+    assert [one for one in resolve(toml).warnings if one.startswith("transport.")] == []
 
 
 def test_an_mtu_beyond_the_limits_of_the_key_is_listed(tmp_path):

@@ -118,17 +118,26 @@ def test_what_cannot_be_simulated_is_refused_by_name(tmp_path: Path, name: str, 
         read_dump(dump(tmp_path, old=False, **{name: value}))
 
 
-def test_without_priorities_the_control_is_off(tmp_path: Path) -> None:
-    """Its registers are comments, also values that could not be simulated, so a run warns of none."""
-    imported = read_dump(dump(tmp_path, ROCE_CC_PRIO_MASK="0", RPG_GD="10", CLAMP_TGT_RATE_AFTER_TIME_INC="False(0)"))
-    transport = tomllib.loads(imported.toml)["transport"]
-    assert transport["rdma_control"] == "none"
-    assert not [key for key in transport if key.startswith("dcqcn_")]
+@pytest.mark.parametrize("changes", [{}, {"RPG_GD": "10", "CLAMP_TGT_RATE": "True(1)", "DCE_TCP_RTT": "0"}])
+def test_without_priorities_the_control_is_off(tmp_path: Path, changes: dict[str, str]) -> None:
+    """Registers of DCQCN are comments, whatever their values: keys would change nothing, and each run would warn."""
+    imported = read_dump(dump(tmp_path, ROCE_CC_PRIO_MASK="0", **changes))
+    table = tomllib.loads(imported.toml)["transport"]
+    assert table["rdma_control"] == "none"
+    assert [key for key in table if key.startswith("dcqcn_")] == []
+    assert resolve(STAR + imported.toml).warnings == []
+    for name in SHIPPED:
+        assert f"{name} " in imported.toml, name
     assert "RPG_AI_RATE 5: no effect: DCQCN is off; otherwise dcqcn_additive_increase" in imported.toml
-    star = 'topology = { kind = "star", hosts = 3 }\nworkload = [{ kind = "n_to_1", size = "1 MB" }]\n'
-    assert resolve(star + imported.toml).warnings == []
     with pytest.raises(InputError, match="CNP_DSCP"):
         read_dump(dump(tmp_path, ROCE_CC_PRIO_MASK="0", CNP_DSCP="64"))
+    assert imported.notes[0] == "ROCE_CC_PRIO_MASK 0: DCQCN is off, so its other registers change nothing"
+
+
+def test_a_card_with_dcqcn_off_needs_only_registers_of_cnps(tmp_path: Path) -> None:
+    path = tmp_path / "card.txt"
+    path.write_text("ROCE_CC_PRIO_MASK_P1 0\nMIN_TIME_BETWEEN_CNPS_P1 4\nCNP_DSCP_P1 48\n")
+    assert read_dump(path).notes[-1] == "not in the dump, so as dcqcn_connectx has them: CNP_802P_PRIO"
 
 
 def test_every_register_of_the_page_has_a_rule() -> None:

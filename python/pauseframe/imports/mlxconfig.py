@@ -101,9 +101,11 @@ def _mask(value: int) -> str:
     return f"# DCQCN is on in priorities {', '.join(on)}: let `priority` be one of them"
 
 
+SWITCH = "ROCE_CC_PRIO_MASK"
+"""The register with the priorities in which DCQCN is on."""
 RULES: dict[str, Rule] = {
     "ROCE_CC_ALGORITHM": _only(lambda value: value == 0, "ECN: DCQCN", "the card runs QCN; set qcn in the scenario"),
-    "ROCE_CC_PRIO_MASK": _mask,
+    SWITCH: _mask,
     "RATE_REDUCE_MONITOR_PERIOD": _time("dcqcn_cut_interval"),
     "DCE_TCP_RTT": _time("dcqcn_alpha_interval"),
     "DCE_TCP_G": _share("dcqcn_gain", 1024, lambda value: 1024 - value),
@@ -130,11 +132,12 @@ RULES: dict[str, Rule] = {
 }
 """Registers of DCQCN (mstflint's descriptions) in the order of the table."""
 CLAMPS = ("CLAMP_TGT_RATE", "CLAMP_TGT_RATE_AFTER_TIME_INC")
-OFF = "# no effect: DCQCN is off"
-OF_RECEIVER = {"MIN_TIME_BETWEEN_CNPS", "CNP_802P_PRIO", "CNP_DSCP"}
-"""Registers of the end that answers marks."""
+WITHOUT_DCQCN = {SWITCH, "MIN_TIME_BETWEEN_CNPS", "CNP_802P_PRIO", "CNP_DSCP", "ROCE_CC_CNP_MODERATION"}
+"""Registers that act on a card with DCQCN off: it still answers marked packets with CNPs."""
 OPTIONAL = {"ROCE_CC_ALGORITHM", "ROCE_CC_CNP_MODERATION", "ROCE_CC_SHAPER_COALESCE"}
 """Registers that not every card has."""
+IDLE = "no effect: DCQCN is off"
+"""The comment of registers that a card with DCQCN off does not use."""
 
 
 def read_dump(path: Path, port: int = 1) -> Imported:
@@ -152,14 +155,18 @@ def read_dump(path: Path, port: int = 1) -> Imported:
     lines, refused = lines_of(values)
     if refused:
         raise InputError(f"{path}: port {port} has values that cannot be simulated:\n  " + "\n  ".join(refused))
-    control = [] if values.get("ROCE_CC_PRIO_MASK") == 0 else ['rdma_control = "dcqcn_connectx"']
+    off = is_off(values)
+    control = [] if off else ['rdma_control = "dcqcn_connectx"']
     head = [f"# Port {port} of the card in {path.name} (`pauseframe import mlxconfig`).", "[transport]"]
     head += ['preset = "roce_dcqcn"', *control, 'rdma_cnp_scope = "port" # of MIN_TIME_BETWEEN_CNPS']
-    notes = [line[2:] for line in lines if line.startswith("# ")]
+    notes = [line[2:] for line in lines if line.startswith("# ") and IDLE not in line]
+    if off:
+        notes.append(f"{SWITCH} 0: DCQCN is off, so its other registers change nothing")
     for other, theirs in ports.items():
         if differs := sorted(name for name in values if theirs.get(name, values[name]) != values[name]):
             notes.append(f"port {other} differs in {', '.join(differs)}; --port {other} takes its values")
-    missing = [name for name in (*RULES, *CLAMPS) if name not in values and name not in OPTIONAL]
+    needed = (WITHOUT_DCQCN if off else {*RULES, *CLAMPS}) - OPTIONAL
+    missing = [name for name in (*RULES, *CLAMPS) if name not in values and name in needed]
     if missing:
         notes.append(f"not in the dump, so as dcqcn_connectx has them: {', '.join(missing)}")
     if others:
@@ -167,29 +174,39 @@ def read_dump(path: Path, port: int = 1) -> Imported:
     return Imported("\n".join([*head, *lines, ""]), notes)
 
 
-def lines_of(values: dict[str, int]) -> tuple[list[str], list[str]]:
-    """The lines of the table, and the values that are refused, with the reasons.
+def _otherwise(rule: Rule, value: int) -> str:
+    """The key that a register would have on a card with DCQCN on; empty for other registers and refused values."""
+    try:
+        line = rule(value)
+    except RefusedError:
+        return ""
+    return "" if line.startswith("# ") else f"; otherwise {line}"
 
-    A card whose DCQCN is off ignores the registers of its reaction, so they are comments.
-    """
+
+def is_off(values: dict[str, int]) -> bool:
+    """True if a card has DCQCN in no priority."""
+    return values.get(SWITCH) == 0
+
+
+def lines_of(values: dict[str, int]) -> tuple[list[str], list[str]]:
+    """The lines of the table, and the values that are refused, with the reasons."""
     lines, refused = [], []
-    is_off = values.get("ROCE_CC_PRIO_MASK") == 0
+    off = is_off(values)
     for name, rule in RULES.items():
         if name not in values:
+            continue
+        if off and name not in WITHOUT_DCQCN:
+            lines.append(f"# {name} {values[name]}: {IDLE}{_otherwise(rule, values[name])}")
             continue
         try:
             line = rule(values[name])
         except RefusedError as reason:
-            if is_off and name not in OF_RECEIVER:
-                line = OFF
-            else:
-                refused.append(f"{name} {values[name]}: {reason}")
-                continue
-        line = f"{OFF}; otherwise {line}" if is_off and line.startswith("dcqcn_") else line
+            refused.append(f"{name} {values[name]}: {reason}")
+            continue
         comment = line.startswith("# ")
         lines.append(f"# {name} {values[name]}: {line[2:]}" if comment else f"{line} # {name} {values[name]}")
-    if is_off:
-        return lines, refused
+    if off:
+        return lines + [f"# {name} {values[name]}: {IDLE}" for name in CLAMPS if name in values], refused
     always, after = values.get(CLAMPS[0], 0), values.get(CLAMPS[1], 1)
     if not always and not after:
         refused.append(f"{CLAMPS[0]} 0 with {CLAMPS[1]} 0: cuts that never lower the target are not simulated")

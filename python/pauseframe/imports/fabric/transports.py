@@ -9,7 +9,7 @@ from pauseframe.deploy import dcqcn
 from pauseframe.deploy.routed_hosts import LINUX_RTO_MS, NUMBERS, SWITCHES
 from pauseframe.deploy.traffic import TrafficClass
 from pauseframe.imports.fabric.traffic import BEST_EFFORT, marked_code_points
-from pauseframe.imports.mlxconfig import lines_of
+from pauseframe.imports.mlxconfig import is_off, lines_of
 from pauseframe.scenario.plain import decimal
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def roce(classes: Classes, host: Host | None = None, *, control: str | None = No
 
 def _registers(host: Host, speed: int) -> Keys:
     """The keys of registers that differ from the preset's, or the name of the DCQCN that has them all."""
-    for control in DCQCN:
+    for control in () if is_off(host.registers) else DCQCN:
         keys = {"rdma_control": control, "rdma_cnp_interval": f"{host.registers.get('MIN_TIME_BETWEEN_CNPS', 4)} us"}
         cnp = {"rdma_cnp_priority": host.registers.get("CNP_802P_PRIO", 6), "rdma_cnp_scope": "port"}
         cnp["rdma_cnp_dscp"] = host.registers.get("CNP_DSCP", 48)
