@@ -354,6 +354,59 @@ def test_a_whole_folder_is_read(run: Path) -> None:
         assert call([*command, str(run), "--out", str(run.parent / "page.html")])[0] == 0
 
 
+TINY = """
+workload = [{ kind = "n_to_1", size = "10 KB" }]
+topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
+"""
+DAMAGED_LISTS: dict[str, Callable[[str], str]] = {
+    "cut": lambda text: text[:200],
+    "empty": lambda _: "",
+    "deep": lambda _: "[" * 100_000,
+    "no list": lambda text: json.dumps(json.loads(text) | {"runs": 3}),
+    "no key": lambda text: json.dumps(json.loads(text) | {"runs": [{"path": "seed=1"}]}),
+    "no axes": lambda text: json.dumps({**json.loads(text), "axes": None}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED_LISTS)
+@pytest.mark.parametrize("keep_runs", [False, True])
+def test_a_damaged_list_of_runs_is_written_again(
+    damage: str, keep_runs: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cure that `report` and `compare` name: run the sweep again. Its runs are kept."""
+    sweep = pf.sweep(TINY, seeds=2, out=tmp_path / "out", keep_runs=keep_runs, progress=False)
+    path = sweep.folder / "sweep.json"
+    before, rows = path.read_text(), sweep.flows.collect()
+    path.write_text(DAMAGED_LISTS[damage](before))
+    with pytest.raises(pf.DamagedResultsError, match=r"sweep\.json is damaged: .*run the sweep again"):
+        pf.load_sweep(sweep.folder)
+    shutil.rmtree(tmp_path / ".pauseframe-store")
+    capsys.readouterr()
+    again = pf.sweep(TINY, seeds=2, out=tmp_path / "out", keep_runs=keep_runs, progress=True)
+    told = capsys.readouterr().err
+    assert (told.count("sweep.json is damaged; it is replaced"), "2 of 2 runs are there already" in told) == (
+        1,
+        True,
+    ), told
+    assert path.read_text() == before
+    assert again.flows.collect().equals(rows)
+
+
+def test_a_sweep_without_its_list_is_found_by_its_runs(tmp_path: Path) -> None:
+    sweep = pf.sweep(TINY, seeds=3, out=tmp_path / "out", progress=False)
+    (sweep.folder / "sweep.json").unlink()
+    assert pf.sweep(TINY, seeds=2, out=tmp_path / "out", progress=False).summaries.height == 2
+    assert pl.read_parquet(sweep.folder / "runs.parquet").height == 2
+
+
+def test_a_damaged_list_of_another_sweep_is_not_replaced(tmp_path: Path) -> None:
+    sweep = pf.sweep(TINY, out=tmp_path / "out", progress=False)
+    (sweep.folder / "sweep.json").write_text("{")
+    with pytest.raises(pf.InputError, match=r"has a damaged sweep\.json, and none of its runs is one of this sweep"):
+        pf.sweep(TINY.replace("10 KB", "20 KB"), out=tmp_path / "out", progress=False)
+    assert (sweep.folder / "sweep.json").read_text() == "{"
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
         sys.stdout.write(f"{attempts(write_sources(Path(place)), int(sys.argv[1]), sealed_share=0.8)}\n")

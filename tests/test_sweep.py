@@ -651,14 +651,6 @@ def test_damaged_tables_are_not_read(tmp_path):
         _ = pf.load_sweep(sweep.folder).flows
 
 
-@pytest.mark.parametrize("runs", [3, [{"path": "seed=1"}], ["seed=1"]])
-def test_a_damaged_list_of_runs(runs, tmp_path):
-    sweep = pf.sweep(TINY, out=tmp_path / "out")
-    edit_manifest(sweep.folder / "sweep.json", lambda manifest: manifest.update(runs=runs))
-    with pytest.raises(pf.DamagedResultsError, match=r"sweep\.json is damaged"):
-        pf.sweep(TINY, out=tmp_path / "out")
-
-
 def test_damaged_runs_are_not_whole(tmp_path):
     sweep = pf.sweep(TINY, out=tmp_path / "out", keep_runs=True)
     (row,) = sweep.planned

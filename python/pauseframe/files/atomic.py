@@ -290,7 +290,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
     """A JSON object from a file; None if it is absent or damaged."""
     try:
         value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

@@ -325,14 +325,25 @@ def load_sweep(folder: str | Path) -> Sweep:
     path = Path(folder) / MANIFEST
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not the folder of a sweep: it has no {MANIFEST}")
-    try:
-        manifest = json.loads(read_text(path))
-        wrong = _wrong(manifest)
-    except (ValueError, RecursionError, OSError, InputError) as error:
-        wrong = f"it is not JSON: {error}"
+    manifest, wrong = _read(path)
     if wrong:
         raise DamagedResultsError(f"{path} is damaged: {wrong}; copy the folder again, or run the sweep again")
     return Sweep(Path(folder), manifest)
+
+
+def damage_of_list(folder: Path) -> str | None:
+    """A description of the damage of a sweep's list of runs; None for a whole or absent list."""
+    path = folder / MANIFEST
+    return _read(path)[1] if path.is_file() else None
+
+
+def _read(path: Path) -> tuple[Any, str | None]:
+    """A sweep's list of runs, and a description of its damage."""
+    try:
+        manifest = json.loads(read_text(path))
+    except (ValueError, RecursionError, OSError, InputError) as error:
+        return None, f"it is not JSON: {error}"
+    return manifest, _wrong(manifest)
 
 
 def _wrong(manifest: Any) -> str | None:

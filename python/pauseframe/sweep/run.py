@@ -13,7 +13,7 @@ from pauseframe.results.places import RESULTS, first_that
 from pauseframe.scenario.plain import native
 from pauseframe.sweep.batch import BATCHES, Batches, batch_files, link_batches, remove_runs
 from pauseframe.sweep.progress import SweepDisplay
-from pauseframe.sweep.results import MANIFEST, TABLES, Sweep, load_sweep, write_tables
+from pauseframe.sweep.results import MANIFEST, TABLES, Sweep, damage_of_list, load_sweep, write_tables
 from pauseframe.sweep.store import (
     ERROR_FILE,
     STORE_NAME,
@@ -123,10 +123,11 @@ def _folder_for(plan: Plan) -> Path:
 def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
     """Writes `sweep.json`, unless the folder has a sweep with another plan."""
     _check(folder, plan, may_exist)  # another process may have been quicker
-    if _has_damaged_plan(folder):
+    if damage_of_list(folder) is not None:
         write_note(f"note: {folder / MANIFEST} is damaged; it is replaced, and runs of this sweep are kept")
     if read_object(folder / MANIFEST) != plan.manifest():
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / TABLES[0]).unlink(missing_ok=True)  # the tables may have runs of a larger sweep, whose list was lost
         write_text(folder / MANIFEST, json.dumps(plan.manifest()) + "\n")
     else:
         (folder / MANIFEST).touch()  # the last sweep
@@ -143,12 +144,8 @@ def _check(folder: Path, plan: Plan, may_exist: bool) -> None:
 def _obstacle(folder: Path, plan: Plan) -> str | None:
     """The reason why a folder cannot have this sweep, or None; a sweep of which this one has all runs may grow."""
     old = read_object(folder / MANIFEST)
-    if old is None and _has_damaged_plan(folder):
-        return None  # the runs have their own keys, so those of this plan are found
-    if old is None:
-        if folder.is_dir() and any(entry.name != MANIFEST for entry in folder.iterdir() if entry.name[0] != "."):
-            return "exists and is not a sweep; choose another --out"
-        return None
+    if old is None or damage_of_list(folder) is not None:
+        return _obstacle_without_list(folder, plan)
     if old.get("version") != plan.manifest()["version"]:
         return f"was begun with pauseframe {old.get('version')}; choose another --out"
     now = {run.path: run.key for run in plan.runs}
@@ -161,10 +158,28 @@ def _obstacle(folder: Path, plan: Plan) -> str | None:
     )
 
 
-def _has_damaged_plan(folder: Path) -> bool:
-    """True for a sweep whose `sweep.json` cannot be read; other folders may have a file of this name."""
+def _obstacle_without_list(folder: Path, plan: Plan) -> str | None:
+    """The reason why a folder whose list of runs is absent or damaged cannot have this sweep, or None.
+
+    A run of this sweep shows that the folder is its own; batches may contain runs of other sweeps from the store.
+    """
+    if not folder.is_dir() or all(entry.name == MANIFEST for entry in folder.iterdir() if entry.name[0] != "."):
+        return None
+    known = Batches(folder / BATCHES).runs
+    if any(run.key in known or _is_folder_of(folder / run.path, run.key) for run in plan.runs):
+        return None
     has_runs = (folder / BATCHES).is_dir() or next(folder.glob("**/seed=*/"), None) is not None
-    return has_runs and (folder / MANIFEST).is_file() and read_object(folder / MANIFEST) is None
+    if not has_runs or not (folder / MANIFEST).exists():
+        return "exists and is not a sweep; choose another --out"
+    return (
+        f"has a damaged {MANIFEST}, and none of its runs is one of this sweep; choose another --out (what was computed "
+        "is taken from the store)"
+    )
+
+
+def _is_folder_of(folder: Path, key: str) -> bool:
+    """True if a folder has the results of a run, or the error with which it failed."""
+    return any((read_object(folder / name) or {}).get("key") == key for name in (RUN_MANIFEST, ERROR_FILE))
 
 
 def _reuse_folders(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:

@@ -448,7 +448,7 @@ def _obstacle(folder: Path, digest: str) -> str | None:
     there = read_object(folder / SEARCH)
     if there is None:
         if folder.is_dir() and any(entry.name[0] != "." and entry.name != SEARCH for entry in folder.iterdir()):
-            return "exists and is not a search; choose another --out"
+            return _why_no_search(folder)
         return None
     if there.get("digest") == digest:
         return None
@@ -456,6 +456,12 @@ def _obstacle(folder: Path, digest: str) -> str | None:
         "has another search: scenario, [tune] or a version differs; choose another --out (finished runs are taken from "
         "the store)"
     )
+
+
+def _why_no_search(folder: Path) -> str:
+    if not (folder / SEARCH).exists():
+        return "exists and is not a search; choose another --out"
+    return f"has a damaged {SEARCH}; choose another --out (finished runs are taken from the store)"
 
 
 def _open(folder: Path, study: Study, may_exist: bool) -> None:
