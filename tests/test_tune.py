@@ -371,6 +371,15 @@ WRONG = {
     'parameters = { "switch.buffer.alfa" = [1, 2] }': 'unknown key; did you mean "alpha"?',
     'parameters = { "switch.marker.k" = { from = "9 KB", to = "5 KB" } }': "from must be below to",
     'constraints = { cable = "long" }': "is not a length",
+    'objectives = [{ minimize = "fct_us.p99" }, { maximize = "fct_us.p99" }]': (
+        "tune.objectives = fct_us.p99: is both minimized and maximized; keep one"
+    ),
+    'objectives = [{ maximize = "fct_us.p999" }, { minimize = "drops" }, { minimize = "flows.fct_us.p99.9" }]': (
+        "flows.fct_us.p99.9: is both minimized and maximized"
+    ),
+    'constraints = { "fct_us.p99" = { at_least = 20, at_most = 10 } }': (
+        "fct_us.p99 >= 20, fct_us.p99 <= 10: no value keeps both bounds"
+    ),
     "constraint_share = 1.0": "must be a share from 0.5 to 0.99",
     "halving = 3": "the search has no such choice any more",
     "parameters = { seed = [1, 2] }": "cannot be tuned",
@@ -396,6 +405,23 @@ def test_a_parameter_given_twice_is_refused(tmp_path):
     done = cli("tune", "small.toml", *options, cwd=tmp_path)
     assert done.returncode == 2
     assert "is tuned a second time" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_a_damaged_search_is_named(tmp_path):
+    (tmp_path / "out" / "runs").mkdir(parents=True)
+    for content, message in (("{", "has a damaged search.json"), (None, "exists and is not a search")):
+        path = tmp_path / "out" / "search.json"
+        path.unlink() if content is None else path.write_text(content)
+        with pytest.raises(pf.InputError, match=message):
+            tune(SMALL, out=tmp_path / "out", play=False)
+
+
+def test_a_metric_minimized_and_maximized_is_refused(tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL)
+    options = ["--minimize", "fct_us.p99", "--maximize", "fct_us.p99", "--out", "out"]
+    done = cli("tune", "small.toml", *options, cwd=tmp_path)
+    assert (done.returncode, "fct_us.p99: is both minimized and maximized" in done.stderr) == (2, True)
     assert not (tmp_path / "out").exists()
 
 

@@ -67,6 +67,12 @@ class Metric:
     where: str = ""
 
     @property
+    def quantity(self) -> tuple[str, str, float | str, str]:
+        """What the metric measures, the same for all texts of it: `fct_us.p99` is `flows.fct_us.p99`."""
+        statistic = self.statistic if self.quantile is None else round(self.quantile, 9)
+        return self.table, self.column, statistic, " ".join(self.where.split())
+
+    @property
     def quantile(self) -> float | None:
         """The quantile of a percentile metric, or None; p999 means p99.9, as in the summary."""
         if not self.statistic.startswith("p"):

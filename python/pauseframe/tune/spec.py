@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from itertools import combinations
+from itertools import combinations, permutations
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -154,6 +154,14 @@ class Spec:
             self.complain("parameters", "", "names no key to tune", PARAMETERS)
         if not self.objectives and not self.problems:
             self.complain("objectives", "", "names no metric", OBJECTIVES)
+        self._check_contradictions()
+
+    def _check_contradictions(self) -> None:
+        """Records pairs of bounds that no value keeps."""
+        for low, high in permutations(self.limits, 2):
+            is_pair = low.at_least and not high.at_least and low.metric.quantity == high.metric.quantity
+            if is_pair and low.bound > high.bound:
+                self.complain("constraints", f"{low.text}, {high.text}", "no value keeps both bounds", "change one")
 
     def as_table(self) -> dict[str, Any]:
         """The specification in the form that the folder stores."""
@@ -229,7 +237,7 @@ def add_objective(spec: Spec, text: Any, *, maximize: bool) -> None:
     metric = _metric(spec, "objectives", text)
     if metric is None:
         return
-    earlier = next((one for one in spec.objectives if one.metric == metric), None)
+    earlier = next((one for one in spec.objectives if one.metric.quantity == metric.quantity), None)
     if earlier is not None:
         message = "is an objective twice" if earlier.maximize == maximize else "is both minimized and maximized"
         spec.complain("objectives", text, message, "keep one")
