@@ -18,6 +18,7 @@ import pytest
 import yaml
 from pauseframe import InputError, kernel
 from pauseframe.reproduce.command import _chosen
+from pauseframe.reproduce.spec import find_experiments
 
 ROOT = Path(__file__).parent.parent
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
@@ -212,7 +213,7 @@ def replacement(command: str) -> tuple[str | None, str]:
         return INSTEAD[command]
     if command.startswith("pauseframe reproduce") and "--list" not in command:
         names = re.sub(r" --(full|quick|(out|stack|seeds|set) \S+)", "", command).split()[2:]
-        assert _chosen(names, ROOT / "python/pauseframe/experiments"), names
+        assert _chosen(names, find_experiments(ROOT / "python/pauseframe/experiments")), names
         return None, LONG
     if command.startswith("tshark") and not any(
         (Path(folder) / "tshark").exists() for folder in os.environ["PATH"].split(os.pathsep)

@@ -383,15 +383,6 @@ def test_other_settings_have_a_folder_of_their_own(folder, tmp_path):
     assert (tmp_path / "results/reproduce-delay=1ms/verdicts.json").is_file()
 
 
-def test_verdicts_that_a_command_replaces_are_named(folder, tmp_path):
-    path = folder / "tiny" / "two.toml"
-    (folder / "tiny" / "other.toml").write_text(path.read_text().replace("T-1", "T-2"))
-    arguments = ("--experiments", folder, "--out", tmp_path / "out", "--seeds", "1", "--quiet")
-    assert cli("reproduce", "tiny/two", *arguments).stderr == ""
-    assert "they had T-1 before, whose runs are kept" in cli("reproduce", "tiny/other", *arguments).stderr
-    assert cli("reproduce", "tiny/two", "tiny/other", *arguments).stderr == ""
-
-
 def test_a_seed_is_a_whole_number(folder, tmp_path):
     for seed in ("-3", str(2**64)):
         done = cli("reproduce", "tiny/two", "--experiments", folder, "--seed", seed, cwd=tmp_path)

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, get_args
 from pauseframe._core import InputError
 from pauseframe.files.atomic import write_text
 from pauseframe.files.lock import locked
-from pauseframe.files.reading import read_text
-from pauseframe.reproduce import expected, scan, search, turned
+from pauseframe.reproduce import expected, kept, scan, search, turned
 from pauseframe.reproduce.judge import VERDICTS, Verdict, tally
 from pauseframe.reproduce.report import build_pages, save_plots
-from pauseframe.reproduce.run import refuse_foreign, reproduce
+from pauseframe.reproduce.run import command_of, refuse_foreign, reproduce, seeds_of
 from pauseframe.reproduce.spec import Size, find_experiments, select
 from pauseframe.results.places import EXPERIMENTS
-from pauseframe.terminal.standard import write_note
 from pauseframe.terminal.text import format_number, print_table, terminal_table, wide_console
 
 if TYPE_CHECKING:
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pauseframe.reproduce.judge import Judgement
-    from pauseframe.reproduce.run import Outcome
-    from pauseframe.reproduce.spec import Experiment
+    from pauseframe.reproduce.run import Outcome, Record
+    from pauseframe.reproduce.spec import Experiment, Settings
 
 VERDICTS_FILE = "verdicts.json"
 COLOURS = {"reproduced": "green", "shape only": "yellow", "differs": "red", "not run": "dim"}
@@ -56,41 +54,57 @@ def run_reproduce(
     out: Path,
     *,
     size: Size,
+    seed: int,
+    seeds: int | None,
+    changes: Settings,
+    kernel: Path | None,
+    jobs: int | None,
     pdf: Path | None,
     as_json: bool,
     quiet: bool,
-    **options: Any,
 ) -> list[Outcome]:
-    """Runs experiments, prints one line per claim (or one JSON array), and writes `verdicts.json` into `out`."""
-    chosen = _chosen(wanted, folder)
+    """Runs experiments, prints one line per claim (or one JSON array), and writes `verdicts.json` into `out`.
+
+    That file and the pages also have the experiments of earlier calls with the same options.
+    """
+    experiments = find_experiments(folder)
+    chosen = _chosen(wanted, experiments)
     refuse_foreign(out)
+
+    def command(one: Experiment) -> str:
+        return command_of(one, size, seeds_of(one, size, seed, seeds), changes, kernel)
+
     with locked(out):
-        before = _claims_in(out)
-        outcomes = reproduce(chosen, out, size=size, progress=False if quiet else None, **options)
-        records = [record for outcome in outcomes for record in outcome.records()]
-        write_text(out / VERDICTS_FILE, json.dumps(records, indent=1, allow_nan=False) + "\n")
-        page = build_pages(outcomes, out)
-        if lost := [claim for claim in before if claim not in {record["id"] for record in records}]:
-            write_note(
-                f"note: the pages and {VERDICTS_FILE} in {out} are of this command; they had {', '.join(lost)} "
-                "before, whose runs are kept: name all experiments in one command to have them together"
-            )
+        outcomes = reproduce(
+            chosen,
+            out,
+            size=size,
+            seed=seed,
+            seeds=seeds,
+            changes=changes,
+            kernel=kernel,
+            jobs=jobs,
+            progress=False if quiet else None,
+        )
+        everything = kept.merge(outcomes, out, experiments, command)
+        write_text(out / VERDICTS_FILE, json.dumps(_records(everything), indent=1, allow_nan=False) + "\n")
+        page = build_pages(everything, out)
     if pdf is not None:
         save_plots(outcomes, pdf)
     if as_json:
-        _write_json(records)
+        _write_json(_records(outcomes))
     elif not quiet:
         _print(outcomes)
         wide_console().print(f"\nreport: {page}", highlight=False)
     return outcomes
 
 
-def _claims_in(out: Path) -> list[str]:
-    """The claims whose verdicts a folder has."""
-    try:
-        return [record["id"] for record in json.loads(read_text(out / VERDICTS_FILE))]
-    except (OSError, InputError, ValueError, TypeError, KeyError):  # none, or damaged: it is replaced
-        return []
+def _chosen(wanted: Sequence[str], experiments: list[Experiment]) -> list[Experiment]:
+    return list({one.id: one for name in wanted for one in select(experiments, name)}.values())
+
+
+def _records(outcomes: Sequence[Outcome]) -> list[Record]:
+    return [record for outcome in outcomes for record in outcome.records()]
 
 
 def run_search(
@@ -176,11 +190,6 @@ def beside_simulated(outcomes: Sequence[Outcome], folder: Path | None) -> list[s
         for judgement in outcome.judgements
         if (before := expected.stability(known, judgement.claim.id, outcome.size))
     ]
-
-
-def _chosen(wanted: Sequence[str], folder: Path | None) -> list[Experiment]:
-    experiments = find_experiments(folder)
-    return list({one.id: one for name in wanted for one in select(experiments, name)}.values())
 
 
 def _write_json(value: Any) -> None:

@@ -72,9 +72,13 @@ def function(name: str) -> Callable[[Size, Sequence[int]], list[Point]]:
     return found
 
 
+def source(name: str) -> str:
+    """The text of the module of a function."""
+    return Path(inspect.getfile(function(name))).read_text(encoding="utf-8")
+
+
 def _key(name: str, size: Size, seed: int) -> str:
-    source = Path(inspect.getfile(function(name))).read_text(encoding="utf-8")
-    return hashlib.sha256("\n".join((core_build(), source, name, size, str(seed))).encode()).hexdigest()[:32]
+    return hashlib.sha256("\n".join((core_build(), source(name), name, size, str(seed))).encode()).hexdigest()[:32]
 
 
 def _measure(name: str, size: Size, seed: int, file: Path, children: list[subprocess.Popen[str]]) -> None:

@@ -78,7 +78,11 @@ def save_plots(outcomes: Sequence[Outcome], folder: Path) -> None:
 def _write(path: Path, template: str, outcomes: Sequence[Outcome], **context: Any) -> Path:
     figures = Figures()
     experiments = [_shown(outcome, figures) for outcome in outcomes]
-    functions = {"number": format_number, "scan_state": scan_state, "settings": flat_settings}
+    functions = {
+        "number": format_number,
+        "scan_state": scan_state,
+        "settings": flat_settings,
+    }
     counts = _counts(outcomes)
     return write_text(path, render(template, figures, experiments=experiments, counts=counts, **functions, **context))
 

@@ -84,6 +84,8 @@ class Record(TypedDict):
     seeds: int
     parts: list[PartRecord]
     why: str
+    changes: Settings
+    """Keys that the user or the kernel changed: not the paper's settings."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class Outcome:
             "seeds": seeds,
             "parts": parts,
             "why": self.told[judgement.claim.id],
+            "changes": self.changes,
         }
 
 
@@ -172,7 +175,7 @@ def reproduce(
     experiment that needs more than it has does not run, and its failures say why.
 
     Raises ScenarioError with every mistake of all scenarios before the first run, InputError if `out` holds something
-    else, KeyboardInterrupt on Ctrl-C; finished runs are kept.
+    else or no run can have a seed, KeyboardInterrupt on Ctrl-C; finished runs are kept.
     """
     refuse_foreign(out)
     given = changes
@@ -180,7 +183,7 @@ def reproduce(
         changes = ON_KERNEL | (changes or {})
     if changes:
         _tell_unchanged(experiments)
-    drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
+    drawn = {one.id: seeds_of(one, size, seed, seeds) for one in experiments}
     cells, refused = dict[str, list[Cell]](), dict[str, list[str]]()
     for one in experiments:
         try:
@@ -206,7 +209,7 @@ def reproduce(
         replace(
             outcome,
             told=_told(outcome, judgements),
-            command=_command(outcome, given, kernel),
+            command=command_of(outcome.experiment, size, outcome.seeds, given, kernel),
             changes=(changes or {}) if outcome.experiment.runs_a_scenario else {},
             failures=refused.get(outcome.experiment.id, outcome.failures),
         )
@@ -214,11 +217,25 @@ def reproduce(
     ]
 
 
-def _command(outcome: Outcome, changes: Settings | None, kernel: Path | None) -> str:
-    """The command that repeats an outcome, with every option that decides about it."""
-    experiment, folder = outcome.experiment, outcome.experiment.source.parents[1]
-    seeds = ["--seed", str(outcome.seeds[0]), "--seeds", str(len(outcome.seeds))]
-    words = ["pauseframe", "reproduce", experiment.id, f"--{outcome.size}", *seeds]
+def seeds_of(experiment: Experiment, size: Size, first: int, count: int | None) -> list[int]:
+    """The seeds of an experiment, which a joint scan has of itself. Raises InputError if a run cannot have them."""
+    if experiment.spec.stages:
+        return list(range(1, 1 + max(stage.seeds for stage in experiment.spec.stages)))
+    count = experiment.size(size).seeds if count is None else count
+    last = first + count - 1
+    if count < 1:
+        raise InputError(f"seeds = {count}: at least one")
+    if first < 0 or last >= 2**64:
+        raise InputError(f"seed = {first}: the seeds {first} to {last} must be whole numbers from 0 to 2^64 - 1")
+    return list(range(first, last + 1))
+
+
+def command_of(
+    experiment: Experiment, size: Size, seeds: Sequence[int], changes: Settings | None, kernel: Path | None
+) -> str:
+    """The command that makes the outcome of an experiment, with every option that decides about it."""
+    folder = experiment.source.parents[1]
+    words = ["pauseframe", "reproduce", experiment.id, f"--{size}", "--seed", str(seeds[0]), "--seeds", str(len(seeds))]
     if folder.resolve() != EXPERIMENTS.resolve():
         words += ["--experiments", str(folder)]
     if kernel is not None:
@@ -321,8 +338,7 @@ def _halved(experiment: Experiment, size: Size, store: Store, jobs: int | None, 
         settings = [row["axes"] for row in found[: stage.keep]]
         if experiment.spec.present and experiment.spec.present not in settings:
             settings.append(experiment.spec.present)  # the present setting is measured like the best settings
-    seeds = list(range(1, 1 + max(stage.seeds for stage in stages)))
-    return Outcome(experiment, size, seeds, [], [], failures, {}, rows)
+    return Outcome(experiment, size, seeds_of(experiment, size, 1, None), [], [], failures, {}, rows)
 
 
 def _failures(cells: Sequence[Cell], failed: dict[str, str]) -> list[str]:
