@@ -104,6 +104,18 @@ def test_the_command_of_the_page_gives_its_verdict(folder_of_two, tmp_path):
     assert (record["verdict"], record["changes"]) == ("differs", {"topology.link.delay": "1 ms"})
 
 
+def test_the_index_names_changed_keys_and_few_seeds(folder_of_two, tmp_path):
+    call(folder_of_two, "tiny/two", tmp_path / "out", *CHANGE)
+    for name in ("index.html", "tiny.html"):
+        page = (tmp_path / "out" / name).read_text()
+        assert "Made with topology.link.delay = 1 ms: not the paper" in page, name
+        assert "Verdicts are provisional: 1 seed, fewer than the 5 that a verdict needs." in page, name
+    done = cli("reproduce", "tiny", "--experiments", folder_of_two, "--out", tmp_path / "whole")
+    assert "provisional" not in done.stdout + (tmp_path / "whole" / "index.html").read_text()
+    done = cli("reproduce", "tiny", "--experiments", folder_of_two, "--out", tmp_path / "few", "--seeds", 4)
+    assert "Verdicts are provisional: 4 seeds, fewer than the 5 that a verdict needs." in done.stdout
+
+
 @pytest.mark.parametrize(("first", "count"), [(-3, 5), (2**64 - 4, 5), (2**64, 1), (-1, 1)])
 def test_seeds_that_no_run_can_have_are_refused(folder_of_two, tmp_path, first, count):
     what = ("reproduce", "tiny/two", "--experiments", folder_of_two, "--out", tmp_path / "out")

@@ -36,7 +36,9 @@ def reproduce(
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="The first seed.")] = 1,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of seeds; fewer decide less surely [default: the experiment's, at least 5]."),
+        typer.Option(
+            min=1, help="Number of seeds; below 5 verdicts are provisional [default: the experiment's, at least 5]."
+        ),
     ] = None,
     jobs: Jobs = None,
     set_: Annotated[

@@ -11,7 +11,7 @@ from pauseframe.files.atomic import write_text
 from pauseframe.files.lock import locked
 from pauseframe.reproduce import expected, kept, scan, search, turned
 from pauseframe.reproduce.judge import VERDICTS, Verdict, tally
-from pauseframe.reproduce.report import build_pages, save_plots
+from pauseframe.reproduce.report import build_pages, provisional, save_plots
 from pauseframe.reproduce.run import command_of, refuse_foreign, reproduce, seeds_of
 from pauseframe.reproduce.spec import Size, find_experiments, select
 from pauseframe.results.places import EXPERIMENTS
@@ -213,6 +213,8 @@ def _print(outcomes: Sequence[Outcome]) -> None:
             )
     print_table(table)
     wide_console().print(", ".join(tally(verdict, count) for verdict, count in counts.items() if count))
+    if few := provisional(outcomes):
+        wide_console().print(few)
 
 
 def measured(judgement: Judgement) -> str:

@@ -15,8 +15,8 @@ from pauseframe.report.figures import Figures
 from pauseframe.report.html import render
 from pauseframe.reproduce import expected, plots, scan
 from pauseframe.reproduce.judge import VERDICTS
-from pauseframe.reproduce.spec import flat_settings
-from pauseframe.terminal.text import format_number, plural
+from pauseframe.reproduce.spec import SEEDS, flat_settings
+from pauseframe.terminal.text import counted, format_number, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,8 +57,18 @@ def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
     title = f"{count} {plural('paper', len(papers))}, claim by claim"
     overview = [(key, paper, _counts(of_paper[key]), len(of_paper[key])) for key, paper in papers.items()]
     changes = {key: value for outcome in outcomes for key, value in outcome.changes.items()}
-    others = {"changes": changes, "other_seeds": _other_seeds(outcomes)}
+    others = {"changes": changes, "other_seeds": _other_seeds(outcomes), "few": provisional(outcomes)}
     return _write(out / "index.html", "overview.html.j2", outcomes, overview=overview, title=title, **others)
+
+
+def provisional(outcomes: Sequence[Outcome]) -> str:
+    """A sentence about outcomes with fewer seeds than a verdict needs; empty without any."""
+    few = [outcome for outcome in outcomes if outcome.is_provisional]
+    if not few:
+        return ""
+    seeds = counted(min(len(outcome.seeds) for outcome in few), "seed")
+    whose = "Verdicts" if len(few) == len(outcomes) else f"Verdicts of {', '.join(one.experiment.id for one in few)}"
+    return f"{whose} are provisional: {seeds}, fewer than the {SEEDS} that a verdict needs."
 
 
 def save_plots(outcomes: Sequence[Outcome], folder: Path) -> None:
@@ -82,6 +92,7 @@ def _write(path: Path, template: str, outcomes: Sequence[Outcome], **context: An
         "number": format_number,
         "scan_state": scan_state,
         "settings": flat_settings,
+        "provisional": provisional,
     }
     counts = _counts(outcomes)
     return write_text(path, render(template, figures, experiments=experiments, counts=counts, **functions, **context))

@@ -19,6 +19,7 @@ from pauseframe.reproduce import expected, functions, scan, why
 from pauseframe.reproduce.judge import Judgement, judge
 from pauseframe.reproduce.measure import measure
 from pauseframe.reproduce.points import Point
+from pauseframe.reproduce.spec import SEEDS
 from pauseframe.results.places import EXPERIMENTS
 from pauseframe.scenario.plain import toml_value
 from pauseframe.sweep.local import core_count, run_local
@@ -106,6 +107,11 @@ class Outcome:
     """Keys that the user or the kernel changed."""
     command: str = ""
     """The command that repeats it."""
+
+    @property
+    def is_provisional(self) -> bool:
+        """True if verdicts have fewer seeds than they need."""
+        return bool(self.judgements) and len(self.seeds) < SEEDS
 
     def records(self) -> list[Record]:
         """The records of the claims, one for each."""
