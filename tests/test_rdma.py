@@ -1,7 +1,9 @@
 """Queue pairs from scenario to report: keys of DCQCN, trimming, and what tables and reports tell of them."""
 
 import re
+import shutil
 import statistics
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -199,3 +201,21 @@ def test_hpcc_is_fair_with_the_papers_increase_and_warns_of_small_windows() -> N
     assert any("the mean window of" in warning for warning in starved.summary["warnings"])
     assert any("max-min share" in warning for warning in starved.summary["warnings"])
     assert not any("max-min share" in warning for warning in even.summary["warnings"])
+
+
+def test_a_capture_shows_no_reserved_queue_pair(tmp_path: Path) -> None:
+    """tshark takes packets of 256 bytes to the queue pair 1 for management datagrams."""
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed, so nobody judges the capture")
+    text = """
+    topology = { kind = "star", hosts = 2, link = { rate = "100 Gbps", delay = "1 us" } }
+    transport = { preset = "roce_dcqcn", rdma_mtu = "256 B" }
+    record = { packets = true }
+    workload = [{ kind = "flows", flows = [{ src = "host0", dst = "host1", size = "2560 B" }] }]
+    """
+    pf.run(text, out=tmp_path / "out", progress=False)
+    command = ["tshark", "-r", str(tmp_path / "out" / "packets.pcapng"), "-T", "fields", "-e", "_ws.malformed"]
+    command += ["-e", "infiniband.bth.destqp"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert {line.split("\t")[0] for line in lines} == {""}
+    assert not {int(line.split("\t")[1], 16) for line in lines} & {0, 1}

@@ -105,9 +105,13 @@ mod tests {
     }
 
     fn headers(opcode: Opcode, ecn: EcnCodepoint) -> CapturedFlowHeaders {
+        headers_of(5, opcode, ecn)
+    }
+
+    fn headers_of(flow: u32, opcode: Opcode, ecn: EcnCodepoint) -> CapturedFlowHeaders {
         let (source, destination, forward) = (NodeId(1), NodeId(0), is_forward(opcode));
         let priority = Priority::new(3).expect("one of eight");
-        CapturedFlowHeaders { source, destination, flow: 5, forward, priority, vlan: None, ecn }
+        CapturedFlowHeaders { source, destination, flow, forward, priority, vlan: None, ecn }
     }
 
     fn packet(opcode: Opcode, psn: u32, payload: u16, syndrome: Syndrome) -> Packet {
@@ -146,6 +150,23 @@ mod tests {
             .map(|ecn| frame(&headers(Opcode::WriteOnly, ecn), &packet, 0, 26));
         assert_ne!(marked, unmarked);
         assert_eq!(marked[marked.len() - 4..], unmarked[unmarked.len() - 4..]);
+    }
+
+    /// tshark takes packets to the queue pairs 0 and 1 for management datagrams, which have 256 bytes.
+    #[test]
+    fn tshark_reads_the_data_of_the_first_flow() {
+        let kinds = [Opcode::WriteOnly, Opcode::WriteLast, Opcode::ReadResponseOnly, Opcode::SendOnly];
+        let frames = (1..).zip(kinds).map(|(psn, opcode)| {
+            let packet = packet(opcode, psn, 256, Syndrome::Ack);
+            let headers = headers_of(0, opcode, EcnCodepoint::Ect0);
+            let content = CapturedFrameContent::Rdma { headers, packet, telemetry: 0 };
+            CapturedFrame { time: Time(u64::from(psn) * 1000), port: PortId(0), content }
+        });
+        let (_folder, path) = written(&frames.collect::<Vec<_>>(), false);
+        let Some(read) = tshark(&path, "infiniband.mad || _ws.malformed", &["frame.number"]) else { return };
+        assert_eq!(read, [""; 0]);
+        let pairs = tshark(&path, "infiniband", &["infiniband.bth.destqp"]).expect("it has run before");
+        assert_eq!(pairs.len(), kinds.len());
     }
 
     #[test]

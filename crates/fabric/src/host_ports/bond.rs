@@ -73,10 +73,17 @@ impl FlowAddresses {
     }
 }
 
+/// Queue pair numbers that no reliable connection has: those of management packets (SMI, GSI) and of multicast (InfiniBand Architecture
+/// Specification, 3.5; Linux: `IB_MULTICAST_QPN`).
+const RESERVED_PAIRS: [u32; 3] = [0, 1, 0xff_ffff];
+/// The pair in place of one with a reserved number. Its flow label is 0, as that of 0 and 1, so the first flow has the same paths as with these.
+const INSTEAD_OF_RESERVED: [u32; 2] = [0xda_f0de, 0xda_f0df];
+
 /// The numbers of a flow's queue pairs: at the host that opened it, and at the other. Those of flows with several are in the upper half.
 pub fn queue_pair_numbers(flow: u32) -> [u32; 2] {
     let half = if flow < FIRST_PART { 0 } else { 0x80_0000 };
-    [flow * 2, flow * 2 + 1].map(|number| number & 0xff_ffff | half)
+    let pair = [flow * 2, flow * 2 + 1].map(|number| number & 0xff_ffff | half);
+    if pair.iter().any(|number| RESERVED_PAIRS.contains(number)) { INSTEAD_OF_RESERVED } else { pair }
 }
 
 /// Flow label of both directions of a queue pair (Linux: `rdma_calc_flow_label` in `ib_verbs.h`).
@@ -158,6 +165,18 @@ mod tests {
         let ports: std::collections::BTreeSet<u16> =
             (0..64).map(|pair| roce_source_port([1000 + pair, 2000 + pair])).collect();
         assert_eq!(ports.len(), 64);
+    }
+
+    /// The first flow, those after 2^23 flows, whose numbers begin again, and the last queue pair of flows with several.
+    #[test]
+    fn no_queue_pair_has_a_reserved_number() {
+        for flow in [0, 1, (1 << 23) - 1, 1 << 23, FIRST_PART, FIRST_PART + (1 << 22) - 1] {
+            let pair = queue_pair_numbers(flow);
+            assert!(pair.iter().all(|number| (2..0xff_ffff).contains(number)), "{flow}: {pair:?}");
+            assert_eq!(pair[1], pair[0] + 1);
+        }
+        assert_eq!(queue_pair_numbers(1), [2, 3]);
+        assert_eq!(roce_flow_label(queue_pair_numbers(0)), roce_flow_label([0, 1]));
     }
 
     /// Vectors computed from the driver's source for 10.0.0.1 -> 10.0.0.2 and MAC addresses that end in 01 and 02.
