@@ -2113,9 +2113,9 @@ class Transport(Constants):
     SIGCOMM 2015; Kumar et al., SIGCOMM 2020; htsim)
     """
     dcqcn_cut_interval: str | None = field(default=None, kw_only=True)
-    """Time between two checks of DCQCN that may cut the rate; the first CNP starts them and cuts nothing (1 ps to 1 h)
-    (default: as rdma_control has it; dcqcn_paper: each CNP cuts at once) (NVIDIA: RATE_REDUCE_MONITOR_PERIOD; HPCC
-    simulator: RATE_DECREASE_INTERVAL)
+    """Time between two checks of DCQCN that may cut the rate; the first CNP starts them, so it cuts after this time (1
+    ps to 1 h) (default: as rdma_control has it; dcqcn_paper: each CNP cuts at once) (NVIDIA:
+    RATE_REDUCE_MONITOR_PERIOD; HPCC simulator: RATE_DECREASE_INTERVAL)
     """
     dcqcn_alpha_interval: str | None = field(default=None, kw_only=True)
     """Time between two updates of DCQCN's alpha (1 ps to 1 h) (default: as rdma_control has it) (Zhu et al., SIGCOMM

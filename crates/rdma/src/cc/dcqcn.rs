@@ -26,7 +26,7 @@ pub enum Reaction {
     /// Each CNP cuts the rate and updates alpha at once; `alpha_interval` without a CNP lowers alpha (SIGCOMM 2015
     /// §3.3).
     AtOnce,
-    /// From the first CNP on, free-running timers check for CNPs; the first CNP cuts nothing (`ConnectX`; HPCC forks).
+    /// From the first CNP on, free-running timers check for CNPs; the first CNP cuts at the first check (`ConnectX`; HPCC forks).
     Periodic {
         /// Interval of checks that may cut the rate.
         cut_interval: Span,
@@ -134,7 +134,7 @@ table! {
     /// Constants that replace those of a preset
     #[derive(Copy, Default)]
     pub struct DcqcnChanges {
-        /// Time between two checks of DCQCN that may cut the rate; the first CNP starts them and cuts nothing
+        /// Time between two checks of DCQCN that may cut the rate; the first CNP starts them, so it cuts after this time
         #[source = "NVIDIA: RATE_REDUCE_MONITOR_PERIOD; HPCC simulator: RATE_DECREASE_INTERVAL"]
         cut_interval as "dcqcn_cut_interval": Option<Span> = optional_in(TIMES, "as rdma_control has it; dcqcn_paper: each CNP cuts at once");
         /// Time between two updates of DCQCN's alpha
