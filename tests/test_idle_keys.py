@@ -43,6 +43,9 @@ IDLE = [
     ("uec_nscc", "", "rdma_ack_as_cnp", True),
     ("uec_nscc", "", "rdma_timer", "ibta"),
     ("uec_nscc", "", "rdma_timeout_low", "10 us"),
+    ("uec_nscc", "", "rdma_selective_repeat", True),
+    ("uec_nscc", "", "rdma_cnp_dscp", 20),
+    ("roce_hpcc", "", "rdma_cnp_dscp", 20),
 ]
 
 

@@ -203,7 +203,7 @@ fn buffer_of_writer(config: &TcpConfig) -> Idle {
     )
 }
 
-/// Control packets of NSCC have the priority of CNPs; the form of HPCC with `hpcc_flows` has its own increase.
+/// Control packets of NSCC have the priority of CNPs, not their DSCP; the form of HPCC with `hpcc_flows` has its own increase.
 fn idle_keys_of_queue_pairs(spec: &RdmaSpec, written: &[String]) -> Vec<Idle> {
     let (pair, changes) = (&spec.pair, spec.pair.changes);
     let plain = QueuePairSettings::default();
@@ -235,7 +235,8 @@ fn idle_keys_of_queue_pairs(spec: &RdmaSpec, written: &[String]) -> Vec<Idle> {
                 ("rdma_cnp_scope", spec.cnp.scope != scope, has_cnps),
                 ("rdma_cnp_delay", spec.cnp.delay > Span::ZERO, has_cnps),
                 ("rdma_cnp_priority", spec.cnp_priority != CNP_PRIORITY, has_priority),
-                ("rdma_cnp_dscp", spec.cnp_dscp != CNP_DSCP, has_priority),
+                ("rdma_cnp_dscp", spec.cnp_dscp != CNP_DSCP, has_cnps),
+                ("rdma_selective_repeat", pair.selective_repeat, !is_nscc),
                 ("rdma_ack_as_cnp", pair.ack_as_cnp, !is_nscc),
                 ("rdma_timer", is_ibta, !is_nscc),
                 ("rdma_timeout_low", pair.timeout_low.is_some(), !is_nscc),
