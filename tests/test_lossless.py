@@ -110,3 +110,24 @@ def test_failures_and_damage_are_counted():
     reasons = run.summary["drops_by_reason"]
     assert reasons["link_down"] > 0
     assert reasons["link_down"] == sum(pl.DataFrame(run.ports)["drops_link_down"])
+
+
+def test_a_pause_of_a_whole_link_has_a_row_for_each_priority_that_it_stops():
+    text = """
+    topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
+    transport = { preset = "roce_dcqcn" }
+    switch = { pfc = { whole_link = true } }
+    pause_storm = [{ senders = ["host1"], start = "0 us", stop = "2 ms" }]
+    stop = { time = "8 ms", when_finished = false }
+    record = { pause_tree = true }
+    workload = [{ kind = "flows", flows = [{ src = "host0", dst = "host1", size = "20 KB" }] }]
+    """
+    run = pf.run(text, progress=False)
+    tree, ports = pl.DataFrame(run.pause_tree), pl.DataFrame(run.ports)
+    keys = ["node", "port", "priority"]
+    paused = ports.filter(pl.col("paused_us") > 0).select(*keys, "paused_us").sort(keys)
+    lengths = (pl.col("end_us") - pl.col("start_us")).sum().alias("paused_us")
+    assert len(paused) == 2
+    assert paused["paused_us"].to_list() == pytest.approx(
+        tree.group_by(keys).agg(lengths).sort(keys)["paused_us"].to_list(), abs=1e-3
+    )

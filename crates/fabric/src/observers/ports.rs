@@ -71,13 +71,15 @@ impl ObserverView<'_> {
         let pauses = ports.pauses.get(index).copied().unwrap_or_default();
         let pauses_sent = counters.pauses_sent;
         let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
-        let idle = sent.packets == 0 && lossless_so_far && pauses.pauses_received == 0;
+        let is_paused = ports.ports[port].paused & 1 << class != 0;
+        let (paused, paused_longest) = ports.pause_times(index, is_paused, now);
+        // A pause of the whole link counts as received in one class, and pauses all.
+        let was_paused = pauses.pauses_received > 0 || paused > Span::ZERO;
+        let idle = sent.packets == 0 && lossless_so_far && !was_paused;
         let silent = pauses_sent + counters.cnms_sent + counters.cnms_received == 0;
         if idle && slot.backlog == 0 && silent {
             return None;
         }
-        let is_paused = ports.ports[port].paused & 1 << class != 0;
-        let (paused, paused_longest) = ports.pause_times(index, is_paused, now);
         let backlog_time = slot.backlog_integral(now) as f64;
         Some(PortPriorityReport {
             port,
