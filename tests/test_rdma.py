@@ -219,3 +219,15 @@ def test_a_capture_shows_no_reserved_queue_pair(tmp_path: Path) -> None:
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert {line.split("\t")[0] for line in lines} == {""}
     assert not {int(line.split("\t")[1], 16) for line in lines} & {0, 1}
+
+
+@pytest.mark.parametrize(("mtu", "size"), [("4176 B", 4096), ("4217 B", 4096), ("4218 B", None), ("4175 B", None)])
+def test_a_run_warns_where_telemetry_halves_the_packets(mtu: str, size: int | None) -> None:
+    text = INCAST.replace("[transport]", f'[host]\nmtu = "{mtu}"\n[transport]')
+    for preset in ("roce_hpcc", "roce_swift"):
+        said = [
+            one
+            for one in resolve(text.replace("roce_dcqcn", preset).replace('rdma_control = "dcqcn_paper"', "")).warnings
+            if "rdma_mtu" in one
+        ]
+        assert bool(said) == (preset == "roce_hpcc" and size is not None)

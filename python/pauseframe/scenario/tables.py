@@ -2161,8 +2161,8 @@ class Transport(Constants):
     """
     rdma_mtu: str | None = field(default=None, kw_only=True)
     """Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes, 1000 as in ns-3 forks, or "auto",
-    the largest path MTU that host.mtu less 80 bytes of headers holds; default "auto" (InfiniBand Architecture
-    Specification §5.2.1; Linux: rxe_param.h)
+    the largest path MTU that host.mtu less 80 bytes of headers holds, and with HPCC less 42 bytes of telemetry;
+    default "auto" (InfiniBand Architecture Specification §5.2.1; Linux: rxe_param.h)
     """
     hpcc_flows: int | None = field(default=None, kw_only=True)
     """Flows N that share a link, for the paper's additive increase W_AI = W_init (1 - eta) / N; the window is then the

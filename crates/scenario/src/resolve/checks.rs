@@ -353,6 +353,12 @@ pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Na
             let message =
                 format!("{} and {} bytes of headers are more than host.mtu", mtu.plain(), needed.0 - mtu.0);
             ledger.problem(&path, message, "lower it, or raise host.mtu");
+        } else if mtu != spec.mtu.of(host.mtu, 0) {
+            ledger.warn(format!(
+                "{path}: telemetry leaves room for {}, where other transports have {}: name the size in all, or raise host.mtu by {telemetry} B",
+                mtu.plain(),
+                spec.mtu.of(host.mtu, 0).plain()
+            ));
         }
         idle_keys_of_queue_pairs(ledger, table, spec);
     }

@@ -93,7 +93,7 @@ table! {
         #[source = "Li et al., SIGCOMM 2019: maxStage"]
         hpcc_max_stage: u32 = or_in(0, 0..=1000);
         /// Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes, 1000 as in ns-3 forks, or "auto", the largest
-        /// path MTU that host.mtu less 80 bytes of headers holds
+        /// path MTU that host.mtu less 80 bytes of headers holds, and with HPCC less 42 bytes of telemetry
         #[source = "InfiniBand Architecture Specification §5.2.1; Linux: rxe_param.h"]
         mtu as "rdma_mtu": PathMtu = or(PathMtu::Auto);
         /// Flows N that share a link, for the paper's additive increase W_AI = W_init (1 - eta) / N; the window is then the state
