@@ -203,6 +203,20 @@ def test_hpcc_is_fair_with_the_papers_increase_and_warns_of_small_windows() -> N
     assert not any("max-min share" in warning for warning in even.summary["warnings"])
 
 
+@pytest.mark.parametrize(
+    ("rate", "delay", "mtu"),
+    [("800 Gbps", "10 us", "1024 B"), ("100 Gbps", "100 us", "1024 B"), ("800 Gbps", "1 us", "256 B")],
+)
+def test_a_lone_flow_of_swift_fills_its_link(rate: str, delay: str, mtu: str) -> None:
+    """htsim's limit of 1000 packets is less than the link carries in a round trip."""
+    text = f"""
+    topology = {{ kind = "star", hosts = 2, link = {{ rate = "{rate}", delay = "{delay}" }} }}
+    transport = {{ preset = "roce_swift", rdma_mtu = "{mtu}" }}
+    workload = [{{ kind = "flows", flows = [{{ src = "host0", dst = "host1", size = "20 MB" }}] }}]
+    """
+    assert float(pl.DataFrame(run(text).flows)["slowdown"][0]) < 1.001
+
+
 def test_a_capture_shows_no_reserved_queue_pair(tmp_path: Path) -> None:
     """tshark takes packets of 256 bytes to the queue pair 1 for management datagrams."""
     if shutil.which("tshark") is None:

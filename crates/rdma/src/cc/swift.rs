@@ -128,9 +128,11 @@ impl ControlKind for SwiftControl {
         let (plain, links) = (SwiftSettings::default(), settings.parameters.links);
         // On longer paths the delay never comes down to htsim's target.
         let base_target = plain.base_target.max(settings.parameters.base_rtt);
-        let swift = SwiftSettings { base_target, ..plain };
-        let target = (swift.base_target.0 + u64::from(links) * swift.per_hop.0) as f64;
+        let target = (base_target.0 + u64::from(links) * plain.per_hop.0) as f64;
         let window = line as f64 / 8e12 * target / f64::from(mtu);
+        // htsim's limit is meant for its own lines and packets: others need more to fill the line.
+        let max_window = plain.max_window.max(2.0 * window);
+        let swift = SwiftSettings { base_target, max_window, ..plain };
         SwiftControl { state: Swift::new(swift, links, window), mtu, line }
     }
 }
