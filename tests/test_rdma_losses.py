@@ -122,3 +122,62 @@ def test_a_receiving_card_slows_senders_when_its_input_is_full() -> None:
 def test_keys_without_an_effect_are_refused(key: str, value: float) -> None:
     with pytest.raises(ScenarioError, match=f"{key}.*no effect"):
         run(LONG, **{f"transport.{key}": value})
+
+
+LOADED = """
+stop = "1 ms"
+topology = { kind = "star", hosts = 4, link = { rate = "100 Gbps", delay = "1 us" } }
+[transports.a]
+preset = "roce_dcqcn"
+rdma_control = "dcqcn_paper"
+dcqcn_minimum_rate = "100 Gbps"
+rdma_cnp_on_ingress = 0.6
+rdma_cnp_interval = "1 us"
+rdma_tx_window = "24 KB"
+[transports.b]
+preset = "udp"
+[[workload]]
+kind = "flows"
+transport = "a"
+flows = [{ src = "host1", dst = "host0", size = "20 MB" }]
+[[workload]]
+kind = "udp"
+transport = "b"
+sources = ["host2"]
+destinations = ["host0"]
+rate = "40 Gbps"
+stop = "1 ms"
+"""
+
+
+def test_a_receiving_card_counts_all_that_comes_in() -> None:
+    """Half of the link is a queue pair's, 40 % are datagrams of another transport."""
+
+    def cnps(**changes: str | float) -> int:
+        return int(flows_of(run(LOADED, **changes))["cnps_sent"].sum())
+
+    assert cnps() > 0
+    assert cnps(**{"transports.a.rdma_cnp_on_ingress": 0.95}) == 0
+    assert cnps(**{"workload.1.rate": "1 Gbps"}) == 0
+
+
+@pytest.mark.parametrize(("choice", "limit"), [("802.3ad", 0.9), ("queue_affinity", 0.6)])
+def test_a_receiving_card_looks_at_the_port_by_which_a_packet_came(choice: str, limit: float) -> None:
+    """Three queue pairs of half a link each: those that share an input get CNPs, the one alone gets none."""
+    flows = ", ".join(f'{{ src = "host{n}", dst = "host0", size = "3 MB" }}' for n in (1, 2, 3))
+    text = (
+        LOADED.split("[transports.b]", maxsplit=1)[0]
+        + f'[[workload]]\nkind = "flows"\ntransport = "a"\nflows = [{flows}]\n'
+    )
+    changes: dict[str, str | float | bool] = {
+        "topology.ports_per_host": 2,
+        "host.port_choice": choice,
+        "transports.a.rdma_cnp_on_ingress": limit,
+        "record.paths": True,
+    }
+    done = run(text, **changes)
+    to_host = pl.DataFrame(done.paths).filter(pl.col("direction").cast(pl.String) == "forward").select("flow", "port")
+    of_port = flows_of(done).join(to_host, on="flow").group_by("port").agg(pl.col("cnps_sent").alias("cnps"))
+    assert sorted(len(cnps) for cnps in of_port["cnps"].to_list()) == [1, 2]
+    for cnps in of_port["cnps"].to_list():
+        assert all((count > 0) == (len(cnps) > 1) for count in cnps)

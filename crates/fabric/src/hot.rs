@@ -96,6 +96,8 @@ pub(crate) struct HotPathSettings {
     pub(crate) qcn: bool,
     /// Some hosts drain slowly.
     pub(crate) slow_receivers: bool,
+    /// Some card answers the load of its input with CNPs.
+    pub(crate) meters_inputs: bool,
     /// Some hosts have several ports.
     pub(crate) several_ports: bool,
     /// Each packet of a host with several ports takes the next one.
@@ -207,6 +209,10 @@ impl HotPathSettings {
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
             qcn: settings.qcn.is_some(),
             slow_receivers: !settings.receivers.is_empty(),
+            meters_inputs: settings
+                .transports
+                .iter()
+                .any(|transport| transport.rdma().is_some_and(|rdma| rdma.pair.cnp_on_ingress.is_some())),
             several_ports: plan.has_several_ports(),
             port_per_packet: plan.has_several_ports()
                 && plan.settings.host_ports.choice == PortChoice::RoundRobin,

@@ -568,6 +568,9 @@ impl BorrowedHost<'_> {
     /// A packet has completely arrived at the NIC.
     #[inline(always)]
     pub(crate) fn on_nic_receive(&mut self, index: PacketId, ctx: &mut Context) {
+        if ctx.hot.meters_inputs {
+            self.meter_input(index, ctx);
+        }
         if ctx.hot.slow_receivers && self.enqueue_if_slow(index, ctx) {
             return;
         }

@@ -13,7 +13,7 @@ use crate::ids::{HostId, NicQueueId};
 use crate::order::EndpointCounters;
 use pauseframe_rdma::{Failure, QueuePair, QueuePairSettings, Stats};
 use pauseframe_transport::ConnectionFailure;
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{PortId, Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ pub(crate) struct RdmaCards {
     settings: BTreeMap<(u16, u64, u32), Arc<QueuePairSettings>>,
     /// Congestion notifications sent and received, by host and class.
     notifications: BTreeMap<(HostId, u8), [u64; 2]>,
-    /// The load of the inputs of cards that answer it with CNPs.
-    inputs: BTreeMap<HostId, InputMeter>,
+    /// The load of the inputs of hosts, by the port that sends to them, if some card answers it with CNPs.
+    inputs: BTreeMap<PortId, InputMeter>,
 }
 
 impl RdmaCards {
@@ -48,16 +48,25 @@ struct InputMeter {
 impl InputMeter {
     const INTERVAL: Span = Span::from_us(50);
 
-    /// Counts a packet; bits per second during the last complete interval.
-    fn count(&mut self, bytes: u64, now: Time) -> f64 {
+    /// Counts a frame.
+    fn count(&mut self, bytes: u64, now: Time) {
+        self.begin_interval(now);
+        self.bytes += bytes;
+    }
+
+    /// Bits per second during the last complete interval.
+    fn load(&mut self, now: Time) -> f64 {
+        self.begin_interval(now);
+        self.before as f64 * 8e12 / InputMeter::INTERVAL.0 as f64
+    }
+
+    fn begin_interval(&mut self, now: Time) {
         let elapsed = now.saturating_since(self.since);
         if elapsed >= InputMeter::INTERVAL {
             self.before = if elapsed.0 < 2 * InputMeter::INTERVAL.0 { self.bytes } else { 0 };
             self.since.0 += elapsed.0 / InputMeter::INTERVAL.0 * InputMeter::INTERVAL.0;
             self.bytes = 0;
         }
-        self.bytes += bytes;
-        self.before as f64 * 8e12 / InputMeter::INTERVAL.0 as f64
     }
 }
 

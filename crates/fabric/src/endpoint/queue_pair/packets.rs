@@ -10,6 +10,7 @@ use crate::frame::{FrameContent, Packet, PacketId, RdmaFrame, TelemetryId};
 use crate::settings::RdmaSettings;
 use pauseframe_rdma::{Opcode, Packet as RdmaPacket, QueuePair};
 use pauseframe_transport::EcnCodepoint;
+use pauseframe_units::PortId;
 
 impl<'n> BorrowedHost<'n> {
     /// A packet has come through the stack.
@@ -32,7 +33,7 @@ impl<'n> BorrowedHost<'n> {
             return;
         }
         if frame.packet.opcode.is_data() {
-            self.watch_input(end, index, ctx);
+            self.watch_input(end, ctx.packets[index].ingress, ctx);
         }
         let (state, host) = self.endpoint_and_host(end);
         let (workload, rdma) = (state.workload, QueuePairEnd::of_mut(&mut state.protocol));
@@ -69,13 +70,20 @@ impl<'n> BorrowedHost<'n> {
             && ctx.settings.silent.contains(&self.node_id(ctx))
     }
 
-    /// A data packet may find the input of this card congested.
-    fn watch_input(&mut self, end: EndpointToken<'n>, index: PacketId, ctx: &Context) {
-        let Some(limit) = self.queue_pair_mut(end).input_limit() else { return };
-        let (host, now) = (self.host_id(), ctx.now());
-        let line = self.ports.port_state(self.port).rate.rate().0 as f64;
+    /// Counts a frame of any flow at the input by which it has come.
+    #[cold]
+    pub(in crate::endpoint) fn meter_input(&mut self, index: PacketId, ctx: &mut Context) {
+        let came_by = self.port.peer_port_id();
+        ctx.packets[index].ingress = came_by;
         let bytes = u64::from(ctx.packets[index].size) + u64::from(ctx.hot.gap);
-        if self.rdma_cards_mut().inputs.entry(host).or_default().count(bytes, now) >= limit * line {
+        self.rdma_cards_mut().inputs.entry(came_by).or_default().count(bytes, ctx.now());
+    }
+
+    /// A data packet may find the input by which it has come congested.
+    fn watch_input(&mut self, end: EndpointToken<'n>, came_by: PortId, ctx: &Context) {
+        let Some(limit) = self.queue_pair_mut(end).input_limit() else { return };
+        let (line, now) = (ctx.plan.link_rate(came_by).0 as f64, ctx.now());
+        if self.rdma_cards_mut().inputs.entry(came_by).or_default().load(now) >= limit * line {
             let (state, host) = self.endpoint_and_host(end);
             QueuePairEnd::of_mut(&mut state.protocol).pair.on_congested_input(&mut host.cnp_limiter, now);
         }
