@@ -1,5 +1,7 @@
 """Warnings of what a run cannot show, or shows for another reason than a reader would think."""
 
+import re
+
 import pauseframe as pf
 import polars as pl
 import pytest
@@ -138,3 +140,160 @@ def test_a_flow_with_another_way_needs_no_dead_switch():
     """Once routes have changed its packets avoid the switch; before, they need it."""
     found = [text for text in warnings(RING) if text.startswith("failure:")]
     assert found == []
+
+
+def of_recovery(run):
+    """Warnings of packets sent again, timeouts and waits for timers."""
+    return [text for text in run.summary["warnings"] if re.match(r"transports?\S*\.(rdma_(control|time)|rto_)", text)]
+
+
+LOSSY = """
+topology = { kind = "star", hosts = 9, link = { rate = "100 Gbps", delay = "1 us" } }
+switch = { buffer = "60 KB" }
+transport = { preset = "roce_dcqcn", rdma_control = "none", lossless = false, rdma_selective_repeat = true }
+workload = [{ kind = "n_to_1", size = "400 KB" }]
+"""
+SPRAYED = """
+routing = { kind = "spray" }
+topology.kind = "leaf_spine"
+topology.leaves = 2
+topology.spines = 4
+topology.hosts_per_leaf = 4
+topology.link = { rate = "100 Gbps", delay = "1 us" }
+transport = { preset = "roce_dcqcn", rdma_control = "none" }
+workload = [{ kind = "permutation", size = "4 MB" }]
+"""
+BONDED = SPRAYED.replace('kind = "spray"', 'kind = "ecmp"').replace(
+    "spines = 4", "spines = 4\ntopology.ports_per_host = 2"
+)
+BONDED = BONDED.replace('kind = "permutation", size = "4 MB"', 'kind = "n_to_1", size = "500 KB"')
+BONDED += 'host = { port_choice = "balance-rr" }\n'
+
+
+def test_losses_on_one_path_are_no_overtaking():
+    run = pf.run(LOSSY, progress=False)
+    assert run.summary["drops"] * 2 > run.summary["retransmits"] > 1000
+    [text] = [text for text in of_recovery(run) if "packets again" in text]
+    assert "overtake" not in text
+    assert "ecmp" not in text
+    assert re.search(
+        r"packets were lost; use one of DCQCN, lossless = true, a larger switch.buffer or rdma_tx_window$", text
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "cure"),
+    [
+        (SPRAYED, "(routing.kind = spray)", "routing by flow"),
+        (BONDED, '(host.port_choice = "balance-rr")', "a host.port_choice by flow"),
+    ],
+)
+def test_overtaking_without_a_loss_is_no_loss(text, cause, cure):
+    run = pf.run(text, progress=False)
+    assert run.summary["drops"] == 0
+    [said] = [warning for warning in of_recovery(run) if "packets again" in warning]
+    assert f"packets that others overtake {cause} are taken for lost; use rdma_dp_ordering" in said
+    assert cure in said
+    assert not re.search("DCQCN|lossless|switch.buffer|tx_window", said)
+
+
+STORM = """
+topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
+transport = { preset = "roce_dcqcn", rdma_control = "none" }
+pause_storm = [{ senders = ["host1"], start = "0 us", stop = "5 ms" }]
+stop = { time = "20 ms", when_finished = false }
+[[workload]]
+kind = "flows"
+flows = [{ src = "host1", dst = "host0", size = "2 KB" }]
+"""
+
+
+# Timers of a run without losses or failures have another warning.
+IDLE_FAILURE = '[[failure]]\nlink = ["host2", "switch"]\ndown = "1 us"\n'
+REQUESTS = """[[workload]]
+kind = "requests"
+client = "host0"
+server = "host1"
+count = 2
+response = "2 KB"
+pause = "10 ms"
+"""
+
+
+@pytest.mark.parametrize(("workload", "start"), [(STORM[STORM.index("[[workload]]") :], "0 us"), (REQUESTS, "2 us")])
+def test_a_timer_that_expires_behind_the_end_of_a_flow_is_no_wait(workload, start):
+    """The acknowledgement of its last byte waits in the pause; the data arrived after 5 us."""
+    text = STORM[: STORM.index("[[workload]]")].replace("0 us", start) + IDLE_FAILURE + workload
+    run = pf.run(text, progress=False)
+    flows = pl.DataFrame(run.flows)
+    assert flows["fct_us"].max() < 8
+    assert flows["timeouts"].sum() == 2
+    assert not [text for text in of_recovery(run) if "without progress" in text]
+
+
+def test_lost_last_acknowledgements_delay_nobody():
+    """20 flows have ended long before the timers for their acknowledgements expire."""
+    text = """
+    stop = { time = "200 ms", when_finished = false }
+    topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
+    transport = { preset = "roce_dcqcn" }
+    corruption = [{ ports = ["host0:*"], fer = 0.3 }]
+    workload = [{ kind = "flows", flows = [{ src = "host1", dst = "host0", size = "2 KB" }] }]
+    """
+    many = text.replace(
+        'size = "2 KB" }', 'size = "2 KB" }, ' + ", ".join(['{ src = "host1", dst = "host0", size = "2 KB" }'] * 19)
+    )
+    run = pf.run(many, progress=False)
+    flows = pl.DataFrame(run.flows)
+    assert run.summary["drops"] > 0
+    assert flows["timeouts"].sum() > 0
+    assert flows["fct_us"].max() < 1000
+    assert not [text for text in of_recovery(run) if "without progress" in text]
+
+
+def test_a_wait_for_a_pause_is_no_wait_for_a_loss():
+    """The flow needs the network for 1.6 ms of the 5 ms in which its host is paused."""
+    run = pf.run(STORM, set={"workload.0.flows.0": {"src": "host0", "dst": "host1", "size": "2 MB"}}, progress=False)
+    assert run.summary["drops"] == 0
+    assert pl.DataFrame(run.flows)["timeouts"].sum() > 0
+    said = of_recovery(run)
+    assert any("timeouts although no packet was lost" in text for text in said)
+    assert not any("avoid the losses" in text for text in said)
+
+
+TWO_TRANSPORTS = """
+topology = { kind = "star", hosts = 9, link = { rate = "1 Gbps", delay = "1 us" } }
+switch = { buffer = "4 MB" }
+pause_storm = [{ senders = ["host1"], start = "0 us", stop = "5 ms" }]
+[transports.nscc]
+preset = "uec_nscc"
+[transports.roce]
+preset = "roce_swift"
+[[workload]]
+kind = "n_to_1"
+transport = "nscc"
+receiver = "host0"
+size = "400 KB"
+[[workload]]
+kind = "flows"
+transport = "roce"
+flows = [{ src = "host2", dst = "host1", size = "50 KB" }]
+"""
+
+
+def test_each_transport_is_told_of_its_own_timer():
+    said = of_recovery(pf.run(TWO_TRANSPORTS, progress=False))
+    needless = [text for text in said if "although no packet was lost" in text]
+    assert [text.partition(":")[0] for text in needless] == [
+        "transports.nscc.rdma_timeout",
+        "transports.roce.rdma_timer",
+    ]
+    assert not any("nscc" in text and re.search("adaptive|ibta|selective|tx_window", text) for text in said)
+    ibta = pf.run(
+        TWO_TRANSPORTS,
+        set={"transports.roce.rdma_timer": "ibta", "transports.roce.rdma_timeout": "1 ms"},
+        progress=False,
+    )
+    [roce] = [text for text in of_recovery(ibta) if text.startswith("transports.roce") and "although" in text]
+    assert roce.startswith("transports.roce.rdma_timeout: ")
+    assert "ibta" not in roce

@@ -185,7 +185,7 @@ pub struct RdmaCounts {
     pub repeats_by_nak: u64,
     /// Packets retransmitted after a timeout.
     pub repeats_by_timeout: u64,
-    /// Time without progress that ended with timeouts.
+    /// Time without progress that ended with timeouts before the end of the flow.
     pub waited: Span,
 }
 

@@ -111,7 +111,8 @@ pub(super) trait Reliable: Sized {
     /// When [`Reliable::on_timeout`] is due, or pacing lets the next packet go; `Time::MAX`: never. One that is blocked sends in its turn, not by
     /// a timer.
     fn deadline(&self, is_blocked: bool, now: Time) -> Time;
-    fn on_timeout(&mut self, now: Time);
+    /// A timer may have expired; `is_idle`: no flow is under way, so nobody has waited for it.
+    fn on_timeout(&mut self, now: Time, is_idle: bool);
     /// Nothing is in flight.
     fn is_quiescent(&self) -> bool;
     fn failure(&self) -> Option<ConnectionFailure>;
@@ -450,12 +451,13 @@ impl Endpoint {
 
     /// What is due at a timer event.
     pub(super) fn act_on_timer<S: Reliable>(&mut self, now: Time) {
+        let is_idle = self.closing || self.flow.is_none();
         let inner = S::of_mut(&mut self.protocol);
         if self.write_at <= now {
             self.write_at = Time::MAX;
             inner.write(self.writes, now);
         }
-        inner.on_timeout(now);
+        inner.on_timeout(now, is_idle);
     }
 
     #[inline]

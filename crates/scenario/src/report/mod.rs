@@ -1,14 +1,14 @@
 //! Last stage of a run: turns a network at the end of its run into tables, a summary and files.
 
 mod polarization;
+mod recovery;
 mod suspicious;
 mod unstarted;
 mod warnings;
 
 pub(crate) use self::polarization::{may_polarize, polarized};
 use self::suspicious::{
-    marks_of_slow_receivers, needless_timeouts, starved_flows, tiny_windows, waits_for_timers,
-    windows_below_acknowledgements,
+    marks_of_slow_receivers, starved_flows, tiny_windows, windows_below_acknowledgements,
 };
 pub(crate) use self::unstarted::{Planned, unstarted};
 use self::warnings::{cut_short, dead_links, dropped_syns, idle_storms, longer_timeouts, unrecorded};
@@ -184,8 +184,7 @@ fn add_warnings_of_results(
     if may_polarize(scenario, network.packed_flow_records(now).len()) {
         warnings.extend(polarized(&network.flows_by_next_hop(), names.topology));
     }
-    warnings.extend(needless_timeouts(scenario, network, ports, now));
-    warnings.extend(waits_for_timers(scenario, network, names, now));
+    warnings.extend(recovery::warnings((scenario, &parts.settings), network, names, ports, now));
     warnings.extend(windows_below_acknowledgements(
         scenario,
         (network, &parts.ideal),

@@ -1,5 +1,5 @@
-//! Warns of results that no real network is likely to give: timeouts without a loss, long flows that got less than a
-//! tenth of their max-min fair share (queue pairs: a third), and windows of less than two packets.
+//! Warns of results that no real network is likely to give: long flows that got less than a tenth of their max-min fair share (queue pairs: a
+//! third), and windows of less than two packets.
 //!
 //! The check of shares skips flows that may starve for good reasons (failures, slow or silent hosts, queues
 //! that rank packets, a higher priority in use) and flows with unknown paths (spraying, forwarding tables
@@ -12,7 +12,6 @@ use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::swift::SwiftSettings;
 use pauseframe_rdma::{DpOrdering, UNORDERED_ACK_BYTES, WindowKind};
 use pauseframe_results::Names;
-use pauseframe_schema::value::Choice;
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, Span, Time, counted};
 
@@ -28,11 +27,6 @@ const TIMEOUTS: u64 = 5;
 const ROUND_TRIPS: u64 = 100;
 /// Minimum duration of a judged flow.
 const LEAST: Span = Span::from_ms(10);
-/// Queue pairs wait too long for timers if all together, or one of them, spend more than this part of their time on it.
-const WAITING_ALL: f64 = 0.05;
-const WAITING_ONE: f64 = 0.2;
-/// Fewer packets sent again are no collapse.
-const REPEATED_LEAST: u64 = 1000;
 /// Maximum number of flows in a checked run; the shares of more flows would take too long to compute.
 const FLOWS_MAX: usize = 20_000;
 /// Weight of datagram flows, which do not give way to connections (weight 1).
@@ -44,142 +38,6 @@ struct Starved {
     part: f64,
     time: Span,
     limit: f64,
-}
-
-/// Warns of timeouts in a run without any lost or trimmed packet, because all of these timeouts were spurious.
-pub(super) fn needless_timeouts(
-    scenario: &Scenario,
-    network: &mut Network,
-    ports: &[PortPriorityReport],
-    now: Time,
-) -> Option<String> {
-    let has_mutes = !scenario.host.silent.is_empty() || !scenario.host.refusing.is_empty();
-    let of_port = |port: &PortPriorityReport| port.trims + port.drops.iter().chain(&port.lost).sum::<u64>();
-    if has_mutes || ports.iter().any(|port| of_port(port) > 0) {
-        return None;
-    }
-    let count: u64 = network.packed_flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
-    let mut queue_pairs = scenario.transport_specs().filter_map(TransportSpec::rdma).peekable();
-    let has_queue_pairs = queue_pairs.peek().is_some();
-    let advice = if has_queue_pairs && queue_pairs.all(|pairs| pairs.control.is_unordered()) {
-        "transport.rdma_timeout: ACKs took longer than the retransmission timer; raise it, or shorten queues and pauses"
-    } else if has_queue_pairs {
-        "transport.rdma_timer: ACKs took longer than the retransmission timer; set it to \"ibta\", or shorten queues and pauses"
-    } else {
-        "transport.rto_min: ACKs took longer than the RTO; raise it above transport.delayed_ack_timeout and the delay in \
-         queues and pauses"
-    };
-    (count > 0).then(|| {
-        let (key, advice) = advice.split_once(": ").unwrap_or((advice, ""));
-        format!("{key}: {count} timeouts although no packet was lost: {advice}")
-    })
-}
-
-/// Whether a host answers nothing, or refuses what comes.
-fn is_mute(scenario: &Scenario, host: &str) -> bool {
-    scenario.host.silent.iter().chain(&scenario.host.refusing).any(|name| name == host)
-}
-
-/// Warns if queue pairs sent more packets again than they delivered, or spent much of their time without progress until a
-/// retransmission timer expired.
-pub(super) fn waits_for_timers(
-    scenario: &Scenario,
-    network: &mut Network,
-    names: &Names,
-    now: Time,
-) -> Option<String> {
-    if !scenario.transport_specs().any(|spec| spec.rdma().is_some()) {
-        return None;
-    }
-    let (mut waited, mut lived, mut longest) = (Span::ZERO, Span::ZERO, None::<(f64, usize, FlowRecord)>);
-    let (mut repeated, mut delivered, mut mtu, mut reacts) = (0, 0, 0, true);
-    let (mut is_unordered, mut fills_holes) = (true, true);
-    for (flow, record) in network.flow_records(now).into_iter().enumerate() {
-        let Some(pairs) = transport(scenario, &record).rdma().filter(|_| record.failure.is_none()) else {
-            continue;
-        };
-        // What a mute host leaves unanswered says nothing about the network.
-        if [record.spec.source, record.spec.destination]
-            .iter()
-            .any(|host| is_mute(scenario, &names.node(*host)))
-        {
-            continue;
-        }
-        // Each queue pair of a message has its own timer.
-        let count = if pairs.split_data_on_qps { u64::from(pairs.qps_per_connection) } else { 1 };
-        let life = Span(record.end.saturating_since(record.spec.start).0.saturating_mul(count));
-        (waited, lived) = (waited.saturating_add(record.rdma.waited), lived.saturating_add(life));
-        (repeated, delivered) = (repeated + u64::from(record.retransmits), delivered + record.delivered);
-        mtu = mtu.max(pairs.mtu.of(scenario.host.mtu, 0).0);
-        reacts &= pairs.control.reacts_to_cnps();
-        is_unordered &= pairs.control.is_unordered();
-        fills_holes &= pairs.pair.selective_repeat;
-        let share = record.rdma.waited.0 as f64 / life.0.max(1) as f64;
-        if longest.as_ref().is_none_or(|(most, ..)| share > *most) {
-            longest = Some((share, flow, record));
-        }
-    }
-    let (share, flow, record) = longest?;
-    if repeated * mtu > delivered && repeated > REPEATED_LEAST {
-        let advice = if is_unordered {
-            "their timer expires before the ACKs of what waits in queues; set a longer rdma_timeout"
-        } else if fills_holes {
-            "packets that others overtake are taken for lost; use rdma_dp_ordering = \"ooo_rw\", routing.kind = \"ecmp\", \
-             rdma_control = \"nscc\" or lossless = true"
-        } else if reacts {
-            "each loss sends much again; use lossless = true, a larger switch.buffer, rdma_selective_repeat or rdma_tx_window"
-        } else {
-            "go-back-N without a reaction to losses fills queues with packets that receivers drop; use one of DCQCN, \
-             lossless = true, rdma_selective_repeat or rdma_tx_window"
-        };
-        return Some(format!(
-            "transport.rdma_control: queue pairs sent {repeated} packets again, more than they delivered: {advice}"
-        ));
-    }
-    let of_all = waited.0 as f64 / lived.0.max(1) as f64;
-    if of_all <= WAITING_ALL && share <= WAITING_ONE {
-        return None;
-    }
-    let spec = transport(scenario, &record).rdma()?;
-    let cure = cure_for_waits(scenario, &record, is_unordered)?;
-    Some(format!(
-        "transport.rdma_timer: queue pairs spent {:.0} % of their time without progress until a retransmission timer expired \
-         (rdma_timer = \"{}\", rdma_timeout = {}), flow {flow} from {} to {} {:.0} %: {cure}",
-        of_all * 100.0,
-        spec.pair.timer.name(),
-        spec.pair.timeout,
-        names.node(record.spec.source),
-        names.node(record.spec.destination),
-        share.min(1.0) * 100.0,
-    ))
-}
-
-/// What helps queue pairs that wait for timers: of what is not set already.
-fn cure_for_waits(scenario: &Scenario, record: &FlowRecord, is_unordered: bool) -> Option<String> {
-    let (spec, fails) = (transport(scenario, record), !scenario.failure.is_empty());
-    let pairs = spec.rdma()?;
-    if is_unordered {
-        return Some(
-            "set a longer rdma_timeout if queues delay ACKs, or avoid the losses (switch.marker, switch.buffer)".to_owned(),
-        );
-    }
-    let avoids = if fails {
-        "shorten the time until hosts and network have noticed a failure (host.miimon, routing.convergence)"
-    } else if spec.lossless {
-        "avoid the losses"
-    } else {
-        "avoid the losses (lossless, switch.marker, switch.buffer)"
-    };
-    let less = [
-        ("rdma_selective_repeat", !pairs.pair.selective_repeat),
-        ("rdma_timer = \"adaptive\"", pairs.pair.timer.name() != "adaptive"),
-        ("a smaller rdma_ooo_window", pairs.pair.dp_ordering == DpOrdering::OooRw),
-        ("rdma_tx_window", pairs.pair.tx_window.is_none()),
-    ];
-    let less: Vec<&str> = less.iter().filter(|(_, helps)| *helps).map(|(key, _)| *key).collect();
-    let rest =
-        if less.is_empty() { String::new() } else { format!(", or lose less by each ({})", less.join(", ")) };
-    Some(format!("{avoids}{rest}"))
 }
 
 /// Warns of starved flows.

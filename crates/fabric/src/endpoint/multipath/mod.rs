@@ -84,7 +84,7 @@ impl Reliable for MultipathEnd {
         self.connection.deadline()
     }
 
-    fn on_timeout(&mut self, now: Time) {
+    fn on_timeout(&mut self, now: Time, _is_idle: bool) {
         self.connection.on_timeout(now);
     }
 

@@ -153,7 +153,8 @@ impl Reliable for QueuePairEnd {
         if is_blocked { self.pair.timer_deadline() } else { self.pair.deadline(now) }
     }
 
-    fn on_timeout(&mut self, now: Time) {
+    fn on_timeout(&mut self, now: Time, is_idle: bool) {
+        let waited = self.pair.stats().waited;
         self.pair.on_timeout(now);
     }
 
@@ -168,3 +169,6 @@ impl Reliable for QueuePairEnd {
         })
     }
 }
+        if is_idle {
+            self.told.waited += self.pair.stats().waited - waited;
+        }

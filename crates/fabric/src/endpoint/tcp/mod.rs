@@ -114,7 +114,7 @@ impl Reliable for TcpEnd {
         self.connection.deadline().unwrap_or(Time::MAX)
     }
 
-    fn on_timeout(&mut self, now: Time) {
+    fn on_timeout(&mut self, now: Time, _is_idle: bool) {
         if self.deadline(false, now) <= now {
             self.connection.on_timeout(now);
         }
