@@ -297,3 +297,34 @@ def test_each_transport_is_told_of_its_own_timer():
     [roce] = [text for text in of_recovery(ibta) if text.startswith("transports.roce") and "although" in text]
     assert roce.startswith("transports.roce.rdma_timeout: ")
     assert "ibta" not in roce
+
+
+SLOW = """
+topology = { kind = "star", hosts = 3, link = { rate = "100 Gbps", delay = "1 us" } }
+transport = { preset = "roce_hpcc" }
+workload = [{ kind = "flows", flows = [{ src = "host0", dst = "host1", size = "2 MB" }] }]
+"""
+
+
+@pytest.mark.parametrize("preset", ["roce_hpcc", "uec_nscc", "roce_swift"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"host.slow_receivers": [{"host": "host1", "rate": "1 Gbps"}]},
+        {"host.silent": ["host1"], "stop": "2 s"},
+        {"transport.rdma_tx_window": "256 B", "topology.link.delay": "10 us"},
+    ],
+)
+def test_a_window_that_something_else_keeps_empty_is_not_called_tiny(preset, changes):
+    if preset == "uec_nscc" and "transport.rdma_tx_window" in changes:
+        pytest.skip("NSCC has no such window")
+    run = pf.run(SLOW, set={"transport.preset": preset} | changes, progress=False)
+    assert not [text for text in run.summary["warnings"] if "mean window" in text]
+
+
+def test_a_tiny_window_is_called_tiny():
+    """64 flows share a link with room for seven packets."""
+    many = SLOW.replace("hosts = 3", "hosts = 65").replace('"100 Gbps"', '"10 Gbps"')
+    many = re.sub("workload = .*", 'workload = [{ kind = "n_to_1", size = "400 KB" }]', many)
+    [said] = [text for text in pf.run(many, progress=False).summary["warnings"] if "mean window" in text]
+    assert float(re.search(r"least: ([\d.]+)", said)[1]) < 2

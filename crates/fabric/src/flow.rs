@@ -187,6 +187,32 @@ pub struct RdmaCounts {
     pub repeats_by_timeout: u64,
     /// Time without progress that ended with timeouts before the end of the flow.
     pub waited: Span,
+    /// The window between acknowledgements, of senders that live for 10 ms at least.
+    pub window: WindowTime,
+}
+
+/// The mean of a window over time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WindowTime {
+    /// Sum of bytes times nanoseconds; of each window at most a mebibyte counts.
+    pub area: u64,
+    /// The time that it covers.
+    pub time: Span,
+}
+
+impl WindowTime {
+    const MOST: u64 = 1 << 20;
+
+    /// Adds a window of `bytes` that was in force for some time.
+    pub(crate) fn add(&mut self, bytes: u64, time: Span) {
+        self.area += bytes.min(WindowTime::MOST) * (time.0 / 1000);
+        self.time += time;
+    }
+
+    /// Mean bytes; `None`: nothing was observed.
+    pub fn mean(&self) -> Option<f64> {
+        (self.time > Span::ZERO).then(|| self.area as f64 / (self.time.0 as f64 / 1000.0))
+    }
 }
 
 impl RdmaCounts {
@@ -197,6 +223,8 @@ impl RdmaCounts {
         self.repeats_by_nak += other.repeats_by_nak;
         self.repeats_by_timeout += other.repeats_by_timeout;
         self.waited += other.waited;
+        self.window.area += other.window.area;
+        self.window.time += other.window.time;
     }
 }
 

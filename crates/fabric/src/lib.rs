@@ -61,7 +61,7 @@ pub use external::{
 pub use failures::{FailedElement, ScheduledFailure};
 pub use flow::{
     ApplicationMessage, DatagramCounts, FlowRecord, FlowSpec, FlowStatus, KeptConnection, QueryRecord,
-    RdmaCounts, RetransmissionCounts, StorageOperation, Workload,
+    RdmaCounts, RetransmissionCounts, StorageOperation, WindowTime, Workload,
 };
 pub use headroom::{HeadroomReport, LinkHeadroom, PauseThresholds, SwitchHeadroomPool};
 pub use ideal::IdealFctCalculator;

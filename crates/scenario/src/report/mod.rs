@@ -191,7 +191,7 @@ fn add_warnings_of_results(
         (&parts.topology, &parts.settings),
         now,
     ));
-    warnings.extend(tiny_windows(scenario, (network, &parts.ideal), names, now));
+    warnings.extend(tiny_windows(scenario, (network, &parts.ideal), &parts.settings, names, now));
     warnings.extend(marks_of_slow_receivers(scenario, names, ports));
     warnings.extend(starved_flows(scenario, (network, &parts.ideal), names, ports, now));
 }

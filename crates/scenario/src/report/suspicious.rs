@@ -9,7 +9,6 @@ use crate::spec::{Clocks, QueueDiscipline, RdmaSpec, Scenario, TransportSpec, Wo
 use pauseframe_fabric::{FlowRecord, FlowStatus, IdealFctCalculator, Network, PortPriorityReport, Settings};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_rdma::cc::ControlName;
-use pauseframe_rdma::cc::swift::SwiftSettings;
 use pauseframe_rdma::{DpOrdering, UNORDERED_ACK_BYTES, WindowKind};
 use pauseframe_results::Names;
 use pauseframe_topology::Topology;
@@ -85,8 +84,8 @@ pub(super) fn starved_flows(
     };
     Some(format!(
         "flow {flow} from {} to {} got {:.2} % of its max-min share in {time}{others}: {}",
-        names.node(spec.source),
-        names.node(spec.destination),
+        names.node(record.spec.source),
+        names.node(record.spec.destination),
         part * 100.0,
         advice(scenario, &records[*flow], ports)
     ))
@@ -192,31 +191,28 @@ pub(super) fn tiny_windows(
     }
     let packets = |record: &FlowRecord| {
         let (spec, time) = (&record.spec, record.end.saturating_since(record.spec.start));
-        let transport = transport(scenario, record);
+        let pair = &settings.transports[usize::from(spec.transport)].rdma()?.pair;
         let rtt = ideal.base_rtt(spec.source, spec.destination, spec.transport);
         let is_plain = spec.reply == 0 && spec.kept.is_none() && spec.operation.is_none();
         let is_long = time >= (rtt * ROUND_TRIPS).max(LEAST);
-        // What is in flight is rate times round trip; queues only add to it.
-        let per_time = record.delivered as f64 / time.0.max(1) as f64;
-        let pairs = transport.rdma().filter(|pairs| has_window(pairs))?;
-        let in_flight = per_time * delay(pairs, rtt).0 as f64 / f64::from(pairs.pair.mtu);
-        (is_plain && is_long).then_some(in_flight)
+        let window = record.rdma.window.mean().filter(|_| is_plain && is_long)?;
+        Some(window / f64::from(pair.mtu))
     };
-    let records = network.flow_records(now);
-    let small: Vec<(f64, usize)> = records
+    let records = network.packed_flow_records(now);
+    let small: Vec<(f64, usize, FlowRecord)> = records
         .iter()
         .enumerate()
-        .filter_map(|(flow, record)| Some((packets(record)?, flow)))
-        .filter(|(packets, _)| *packets < FEW_PACKETS)
+        .filter_map(|(flow, record)| Some((packets(&record)?, flow, record)))
+        .filter(|(packets, ..)| *packets < FEW_PACKETS)
         .collect();
-    let (packets, flow) = small.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let spec = &records[flow].spec;
+    let (packets, flow, record) = small.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(format!(
         "transport.rdma_control: the mean window of {} was below two packets (least: {packets:.2}, flow {flow} from {} to \
          {}): single packets in a queue then decide about shares; use fewer flows for each link, a smaller rdma_mtu, or \
          longer or faster links",
         counted(small.len(), "flow"),
         names.node(spec.source),
+    settings: &Settings,
         names.node(spec.destination),
     ))
 }
@@ -277,13 +273,4 @@ pub(super) fn marks_of_slow_receivers(
 /// Whether queue pairs of a transport have a window.
 fn has_window(spec: &RdmaSpec) -> bool {
     spec.control.has_window() || spec.window != WindowKind::None
-}
-
-/// The round trip that a control holds on a path with this idle round trip.
-fn delay(spec: &RdmaSpec, idle: Span) -> Span {
-    match spec.control.built_in() {
-        Some(ControlName::Swift) => idle.max(SwiftSettings::default().base_target),
-        Some(ControlName::Nscc) => idle * 2,
-        _ => idle,
-    }
 }

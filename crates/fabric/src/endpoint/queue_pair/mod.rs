@@ -7,7 +7,7 @@ mod opening;
 mod packets;
 
 use super::state::{Protocol, Reliable};
-use crate::flow::RdmaCounts;
+use crate::flow::{RdmaCounts, WindowTime};
 use crate::frame::TelemetryId;
 use crate::ids::{HostId, NicQueueId};
 use crate::order::EndpointCounters;
@@ -82,6 +82,37 @@ pub(crate) struct QueuePairEnd {
     control_class: u8,
     /// Counters at the last report to the traffic.
     told: Stats,
+    window: WindowObserver,
+}
+
+/// Adds up the window of a sender from acknowledgement to acknowledgement.
+#[derive(Debug, Default)]
+struct WindowObserver {
+    /// Bytes since the last acknowledgement; 0 before the first one.
+    current: u64,
+    since: Time,
+    sum: WindowTime,
+}
+
+impl WindowObserver {
+    /// Records of shorter flows stay packed.
+    const LEAST: Span = Span::from_ms(10);
+
+    fn on_ack(&mut self, window: Option<u64>, now: Time) {
+        let Some(window) = window else { return };
+        if self.current > 0 {
+            self.sum.add(self.current, now.saturating_since(self.since));
+        }
+        (self.current, self.since) = (window.max(1), now);
+    }
+
+    fn take(&mut self) -> WindowTime {
+        if self.sum.time < WindowObserver::LEAST {
+            WindowTime::default()
+        } else {
+            std::mem::take(&mut self.sum)
+        }
+    }
 }
 
 impl QueuePairEnd {
@@ -98,6 +129,7 @@ impl QueuePairEnd {
                 repeats_by_nak: stats.retransmits_by_nak - told.retransmits_by_nak,
                 repeats_by_timeout: stats.retransmits_by_timeout - told.retransmits_by_timeout,
                 waited: stats.waited - told.waited,
+                window: self.window.take(),
             },
             ..EndpointCounters::default()
         }
@@ -156,6 +188,9 @@ impl Reliable for QueuePairEnd {
     fn on_timeout(&mut self, now: Time, is_idle: bool) {
         let waited = self.pair.stats().waited;
         self.pair.on_timeout(now);
+        if is_idle {
+            self.told.waited += self.pair.stats().waited - waited;
+        }
     }
 
     fn is_quiescent(&self) -> bool {
@@ -169,6 +204,3 @@ impl Reliable for QueuePairEnd {
         })
     }
 }
-        if is_idle {
-            self.told.waited += self.pair.stats().waited - waited;
-        }

@@ -1,6 +1,6 @@
 //! Queue pairs are opened.
 
-use super::QueuePairEnd;
+use super::{QueuePairEnd, WindowObserver};
 use crate::context::Context;
 use crate::endpoint::node::{BorrowedHost, EndpointToken};
 use crate::endpoint::state::{Protocol, Reliable, plugin_seed};
@@ -29,8 +29,14 @@ impl<'n> BorrowedHost<'n> {
         pair.connect(spec.start.max(now));
         pair.start_plugin(endpoint_key / 2, plugin_seed(ctx.settings.seed, endpoint_key), now);
         let control_class = ctx.plan.class_index(rdma.cnp_priority);
-        let (telemetry, control_queue, told) = (TelemetryId::NONE, NicQueueId(0), Stats::default());
-        let state = QueuePairEnd { pair, telemetry, control_queue, control_class, told };
+        let state = QueuePairEnd {
+            pair,
+            telemetry: TelemetryId::NONE,
+            control_queue: NicQueueId(0),
+            control_class,
+            told: Stats::default(),
+            window: WindowObserver::default(),
+        };
         let mut end = self.new_endpoint(Protocol::Rdma(state), endpoint_key, opening);
         end.begin_exchange::<QueuePairEnd>(&exchange, spec.start, now);
         let end = self.add_endpoint(end);

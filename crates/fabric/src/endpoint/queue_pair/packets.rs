@@ -41,6 +41,9 @@ impl<'n> BorrowedHost<'n> {
         let telemetry = ctx.packets.telemetry(frame.telemetry);
         let is_marked = frame.ecn == EcnCodepoint::Ce;
         rdma.pair.on_packet_with(&frame.packet, telemetry, is_marked, &mut host.cnp_limiter, ctx.now());
+        if frame.packet.opcode == Opcode::Acknowledge {
+            rdma.window.on_ack(rdma.pair.window(), ctx.now());
+        }
         if frame.telemetry != TelemetryId::NONE && frame.packet.opcode.is_data() {
             ctx.packets.swap_telemetry(index, &mut rdma.telemetry);
         }
