@@ -328,3 +328,24 @@ def test_a_tiny_window_is_called_tiny():
     many = re.sub("workload = .*", 'workload = [{ kind = "n_to_1", size = "400 KB" }]', many)
     [said] = [text for text in pf.run(many, progress=False).summary["warnings"] if "mean window" in text]
     assert float(re.search(r"least: ([\d.]+)", said)[1]) < 2
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"rdma_tx_window": "4 KB"},
+        {"rdma_dp_ordering": "ooo_rw", "rdma_ooo_window": 8},
+        {"rdma_connect_time": "25 ms"},
+        {"rdma_cnp_on_ingress": 0.1},
+    ],
+)
+def test_a_limit_that_a_key_sets_is_no_unfair_share(keys):
+    text = """
+    stop = "30 ms"
+    topology = { kind = "star", hosts = 4, link = { rate = "100 Gbps", delay = "1 us" } }
+    transport = { preset = "roce_dcqcn" }
+    workload = [{ kind = "long_flows", flows = [{ src = "host1", dst = "host0" }] }]
+    """
+    run = pf.run(text, set={f"transport.{key}": value for key, value in keys.items()}, progress=False)
+    assert pl.DataFrame(run.flows)["delivered_bytes"][0] * 8 / 30e-3 < 30e9
+    assert not [warning for warning in run.summary["warnings"] if "max-min share" in warning]

@@ -64,9 +64,9 @@ pub(super) fn starved_flows(
     if judged.is_empty() {
         return None;
     }
-    let shares = shares(scenario, network, names, &records)?;
+    let shares = shares(scenario, (network, ideal), names, &records)?;
     let got = |flow: &usize| {
-        let (record, time) = (&records[*flow], records[*flow].end - records[*flow].spec.start);
+        let (record, time) = (&records[*flow], time_to_send(scenario, &records[*flow]));
         let rate = record.delivered as f64 * 8.0 / (time.0 as f64 * 1e-12);
         let is_pair = transport(scenario, record).rdma().is_some();
         let limit = if is_pair { PART_OF_PAIRS } else { PART };
@@ -84,8 +84,8 @@ pub(super) fn starved_flows(
     };
     Some(format!(
         "flow {flow} from {} to {} got {:.2} % of its max-min share in {time}{others}: {}",
-        names.node(record.spec.source),
-        names.node(record.spec.destination),
+        names.node(spec.source),
+        names.node(spec.destination),
         part * 100.0,
         advice(scenario, &records[*flow], ports)
     ))
@@ -114,12 +114,23 @@ fn is_backlogged(scenario: &Scenario, ideal: &IdealFctCalculator, record: &FlowR
     let rtt = ideal.base_rtt(spec.source, spec.destination, spec.transport);
     let timeouts = transport.tcp().map_or(Span::ZERO, |tcp| tcp.config.rto.min * TIMEOUTS);
     let long = timeouts.max(rtt * ROUND_TRIPS).max(LEAST);
-    record.end.saturating_since(record.spec.start) >= long
+    time_to_send(scenario, record) >= long
+}
+
+/// The time of a flow without that in which its queue pair was set up.
+fn time_to_send(scenario: &Scenario, record: &FlowRecord) -> Span {
+    let setup = transport(scenario, record).rdma().map_or(Span::ZERO, |pairs| pairs.pair.connect);
+    record.end.saturating_since(record.spec.start + setup)
 }
 
 /// The max-min share of each flow in bits per second, computed as if all flows of the run were active at the
 /// same time, which is a lower bound.
-fn shares(scenario: &Scenario, network: &Network, names: &Names, records: &[FlowRecord]) -> Option<Vec<f64>> {
+fn shares(
+    scenario: &Scenario,
+    (network, ideal): (&Network, &IdealFctCalculator),
+    names: &Names,
+    records: &[FlowRecord],
+) -> Option<Vec<f64>> {
     let (mut paths, mut weights, mut caps) = (Paths::new(), Vec::new(), Vec::new());
     for (flow, record) in records.iter().enumerate() {
         paths.push(network.path_of_flow(flow as u32)?);
@@ -127,14 +138,36 @@ fn shares(scenario: &Scenario, network: &Network, names: &Names, records: &[Flow
         let (weight, cap) = if let WorkloadKind::Udp(udp) = &workload.kind {
             (UNRESPONSIVE, udp.rate.0 as f64)
         } else {
-            let read_rate = transport(scenario, record).tcp().and_then(|tcp| tcp.config.read_rate);
-            (1.0, read_rate.map_or(f64::INFINITY, |rate| rate.0 as f64))
+            (1.0, limit_of_keys(scenario, ideal, names.topology, record))
         };
         weights.push(weight);
         caps.push(cap);
     }
     let flows = Flows { paths: &paths, weights: Some(&weights), caps: Some(&caps) };
     MaxMin::default().solve(&capacities(names.topology), flows).ok()
+}
+
+/// Bits per second that keys of its transport leave a flow alone on its path: the rate of the reader, packets in flight of a queue pair, or the share
+/// of its input from which the receiving card slows it.
+fn limit_of_keys(
+    scenario: &Scenario,
+    ideal: &IdealFctCalculator,
+    topology: &Topology,
+    record: &FlowRecord,
+) -> f64 {
+    let (transport, spec) = (transport(scenario, record), &record.spec);
+    if let Some(rate) = transport.tcp().and_then(|tcp| tcp.config.read_rate) {
+        return rate.0 as f64;
+    }
+    let Some(pairs) = transport.rdma() else { return f64::INFINITY };
+    let pair = &pairs.pair;
+    let kept = (pair.dp_ordering == DpOrdering::OooRw)
+        .then(|| Bytes(u64::from(pair.ooo_window) * pairs.mtu.of(scenario.host.mtu, 0).0));
+    let in_flight = [pair.tx_window, kept].into_iter().flatten().min();
+    let rtt = ideal.base_rtt(spec.source, spec.destination, spec.transport);
+    let by_window = in_flight.map_or(f64::INFINITY, |bytes| bytes.0 as f64 * 8e12 / rtt.0 as f64);
+    let line = topology.channel(topology.nodes()[spec.destination].ports[0]).rate.0 as f64;
+    by_window.min(pair.cnp_on_ingress.map_or(f64::INFINITY, |share| share * line))
 }
 
 fn transport<'a>(scenario: &'a Scenario, record: &FlowRecord) -> &'a TransportSpec {
@@ -183,6 +216,7 @@ fn unfair_control(spec: &TransportSpec) -> Option<&'static str> {
 pub(super) fn tiny_windows(
     scenario: &Scenario,
     (network, ideal): (&mut Network, &IdealFctCalculator),
+    settings: &Settings,
     names: &Names,
     now: Time,
 ) -> Option<String> {
@@ -211,9 +245,8 @@ pub(super) fn tiny_windows(
          {}): single packets in a queue then decide about shares; use fewer flows for each link, a smaller rdma_mtu, or \
          longer or faster links",
         counted(small.len(), "flow"),
-        names.node(spec.source),
-    settings: &Settings,
-        names.node(spec.destination),
+        names.node(record.spec.source),
+        names.node(record.spec.destination),
     ))
 }
 
