@@ -1,5 +1,7 @@
 """Training steps and collectives: tables, hot links, stragglers, and four planted causes that the path must name."""
 
+from dataclasses import replace
+
 import pauseframe as pf
 import polars as pl
 import pytest
@@ -7,9 +9,11 @@ from pauseframe.examples import write_example
 from pauseframe.report.data import from_run
 from pauseframe.run import resolve
 from pauseframe.steps import critical_path, explain, tables
-from pauseframe.steps.expected import Places, least_us, longer_us
+from pauseframe.steps.expected import Recorded, excess_of, least_us
+from pauseframe.steps.idle import Collectives, Idle
 from pauseframe.steps.links import Parallelism, group_of
 from pauseframe.steps.path import Segment
+from pauseframe.steps.schedule import Schedule
 from pauseframe.steps.tables import collectives, iterations
 from pauseframe.sweep.plan import Source
 
@@ -164,19 +168,54 @@ def test_links_show_their_traffic_and_stragglers_their_delay():
 
 
 def test_what_an_idle_fabric_would_take():
-    places = Places(per_server=8, tp=8, rate=50_000.0)
-    call = {"kind": "allreduce", "group": "DP", "ranks": 4, "bytes": 4_000_000}
-    assert least_us(call, places, 1.0) == pytest.approx(2 * 4e6 * 3 / 4 / 50e3 + 6 * 5)
-    assert least_us(call | {"group": "TP", "ranks": 8}, places, 1.0) is None
+    """32 GPUs in 4 servers, a rail for each."""
+    servers = {rank: rank // 8 for rank in range(32)}
+    idle = Idle(50_000.0, 50_000.0, servers, sizes=Parallelism(tp=8, cp=1, dp=4, ep=1))
+    call = {"kind": "allreduce", "group": "DP", "group_number": 0, "algorithm": "ring", "ranks": 4, "bytes": 4_000_000}
+    assert least_us(call, idle) == pytest.approx(6 * (1e6 / 50e3 + 5))
+    assert least_us(call | {"group": "TP", "ranks": 8}, idle) is None
     # All 32 GPUs of 4 servers: the ring leaves each server over 8 NICs.
     whole = call | {"group": "all", "ranks": 32, "kind": "allgather"}
-    assert least_us(whole, places, 1.02) == pytest.approx(1.02 * 4e6 * 31 / 32 / 8 / 50e3 + 31 * 5)
+    assert least_us(whole, replace(idle, overhead=1.02)) == pytest.approx(31 * (1.02 * 4e6 / 32 / 8 / 50e3 + 5))
     spread = call | {"group": "all", "ranks": 32, "kind": "alltoall"}
-    assert least_us(spread, places, 1.0) == pytest.approx(4e6 * 24 / 32 / 50e3 + 5)
-    path = [Segment("network", 0, 0.0, 200.0, "allreduce", call=0)]
-    calls = pl.DataFrame([call | {"ready_us": 0.0, "end_us": 200.0}])
-    assert longer_us(path, calls, places, 1.0) == pytest.approx(200 - 150)
-    assert longer_us(path, pl.concat([calls, calls.with_columns(end_us=pl.lit(190.0))]), places, 1.0) == 50.0
+    assert least_us(spread, idle) == pytest.approx(4e6 * 24 / 32 / 50e3 + 5)
+    assert least_us(spread | {"kind": "alltoallv"}, idle, load=0.5) == pytest.approx(4e6 * 24 / 2 / 50e3 + 5)
+    assert least_us(spread | {"kind": "alltoallv"}, idle) is None
+
+
+def test_long_ways_and_the_cost_of_messages_are_no_fault_of_the_network():
+    servers = dict(enumerate(range(4)))
+    far = Idle(50_000.0, 50_000.0, servers, sizes=Parallelism(tp=1, cp=1, dp=4, ep=1), delay=200.0, farthest=200.0)
+    call = {"kind": "allgather", "group": "DP", "group_number": 0, "algorithm": "ring", "ranks": 4, "bytes": 4_000_000}
+    assert least_us(call, far) == pytest.approx(3 * (1e6 / 50e3 + 5 + 200))
+    costly = replace(far, delay=0.0, collectives=Collectives(cost_us=200.0))
+    assert least_us(call, costly) == pytest.approx(least_us(call, far))
+    # The second slice of a chunk hides in the way of the first, and chunks follow each other.
+    sliced = replace(far, collectives=Collectives(slice=1e6))
+    assert least_us(call | {"bytes": 8_000_000}, sliced) == pytest.approx(3 * (1e6 / 50e3 + 5 + 200))
+    assert least_us(call | {"bytes": 32_000_000}, sliced) == pytest.approx(4 * 3 * (1e6 / 50e3 + 5 + 200))
+    single = replace(far, collectives=Collectives(slice=1e6, in_flight=1))
+    assert least_us(call | {"bytes": 8_000_000}, single) == pytest.approx(2 * 3 * (1e6 / 50e3 + 5 + 200))
+
+
+def test_calls_of_a_group_follow_each_other():
+    idle = Idle(50_000.0, 50_000.0, dict(enumerate(range(4))), sizes=Parallelism(tp=1, cp=1, dp=4, ep=1))
+    call = {"kind": "allgather", "group": "DP", "group_number": 0, "algorithm": "ring", "ranks": 4}
+    rows = [
+        call | {"bytes": 4_000_000, "start_us": 0.0, "ready_us": 0.0, "end_us": 75.0},
+        call | {"bytes": 8_000_000, "start_us": 1.0, "ready_us": 1.0, "end_us": 210.0},
+    ]
+    timeline = pl.DataFrame(
+        {"rank": [0], "activity": ["waiting"], "start_us": [50.0], "end_us": [210.0], "step": ["wait"]}
+    )
+    path = [Segment("network", 0, 50.0, 210.0, "wait", call=1)]
+    # The second begins at 75 us and takes 135.
+    clean = excess_of(Recorded(timeline, pl.DataFrame(rows), path), Schedule(timeline, idle))
+    assert clean.longer == pytest.approx(0.0)
+    rows[1]["end_us"] = 310.0
+    path = [Segment("network", 0, 50.0, 310.0, "wait", call=1)]
+    slow = excess_of(Recorded(timeline, pl.DataFrame(rows), path), Schedule(timeline, idle))
+    assert (slow.longer, slow.expected) == pytest.approx((100.0, 160.0))
 
 
 def test_a_backup_beside_a_training_step_is_named_with_its_cost(tmp_path):

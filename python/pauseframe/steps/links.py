@@ -18,6 +18,7 @@ from pauseframe.report.data import ports_by_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pauseframe._core import Topology
     from pauseframe.report.data import RunData
 
 HOTTEST = 5
@@ -98,17 +99,22 @@ def servers_of(run: RunData) -> dict[str, int]:
     """The server of each host, whose flows within it use no port; empty without scale-up links."""
     if "[topology.scale_up]" not in run.scenario_toml:
         return {}
+    size = int(parse_toml(run.scenario_toml)["topology"]["scale_up"]["gpus_per_server"])
+    topology = topology_of(run)
+    hosts = [name for name, kind, _ in topology.nodes() if kind == "host"] if topology else []
+    return {name: number // size for number, name in enumerate(hosts)}
+
+
+def topology_of(run: RunData) -> Topology | None:
+    """The topology of a run's scenario; None if the scenario cannot be resolved any more."""
     from pauseframe._core import FabricError, InputError, ScenarioError, Topology
     from pauseframe.scenario.text import resolve_text, without_plugins
 
-    size = int(parse_toml(run.scenario_toml)["topology"]["scale_up"]["gpus_per_server"])
     try:
         resolved = resolve_text(without_plugins(run.scenario_toml), base_dir=str(run.folder or "."))
-        nodes = Topology.of_scenario(resolved).nodes()
+        return Topology.of_scenario(resolved)
     except (ScenarioError, FabricError, InputError, OSError):
-        return {}
-    hosts = [name for name, kind, _ in nodes if kind == "host"]
-    return {name: number // size for number, name in enumerate(hosts)}
+        return None
 
 
 def _access(run: RunData) -> dict[str, str]:
@@ -157,6 +163,38 @@ class Parallelism:
     dp: int
     """Ranks with the same part of the model, also those that share sequences."""
     ep: int
+    pp: int = 1
+    """Stages; 1 if groups span all of them."""
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return self.tp * self.dp * self.pp
+
+    def stage(self, rank: int) -> int:
+        """The stage of a rank."""
+        return rank // (self.tp * self.dp)
+
+    def number(self, kind: str, rank: int) -> int:
+        """The number of a rank's group of a kind, as in `collectives`."""
+        place, tensor = divmod(rank, self.tp)
+        stage, data = divmod(place, self.dp)
+        match kind:
+            case "TP":
+                return place
+            case "CP":
+                return place // self.cp * self.tp + tensor
+            case "DP":
+                return stage * self.tp + tensor
+            case "EP":
+                return (stage * (self.dp // self.ep) + data // self.ep) * self.tp + tensor
+            case "DP_EP":
+                return (stage * self.ep + data % self.ep) * self.tp + tensor
+        return 0  # all ranks
+
+    def members(self, kind: str, number: int) -> list[int]:
+        """The ranks of a group."""
+        return [rank for rank in range(self.ranks) if self.number(kind, rank) == number]
 
 
 def group_of(a: int, b: int, sizes: Parallelism) -> str:
@@ -185,7 +223,8 @@ def parallelism(scenario_toml: str) -> dict[str, Parallelism]:
     for workload in parse_toml(scenario_toml).get("workload", []):
         if workload.get("kind") == "training" and "tp" in workload and "gpus" in workload:
             tp, pp = max(int(workload["tp"]), 1), max(int(workload.get("pp", 1)), 1)
+            pp = 1 if workload.get("as_simai") else pp
             dp = max(int(workload["gpus"]) // (tp * pp), 1)
             cp, ep = (max(int(workload.get(key, 1)), 1) for key in ("cp", "ep"))
-            found[str(workload["name"])] = Parallelism(tp, cp, dp, ep)
+            found[str(workload["name"])] = Parallelism(tp, cp, dp, ep, pp)
     return found

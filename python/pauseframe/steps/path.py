@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     import polars as pl
 
+    from pauseframe.steps.schedule import Schedule
+
 EPSILON = 1e-6
 """Microseconds: times in tables are whole picoseconds."""
 ENDS_WITH = 0.01
@@ -44,7 +46,7 @@ class Segment:
     end: float
     step: str
     number: int = -1
-    """For a computation: how many computations its rank had before."""
+    """How many computations its rank had before, of a computation or a wait."""
     call: int = -1
     """For a wait of a collective: its row in `collectives`."""
 
@@ -57,8 +59,9 @@ class Segment:
 class Timeline:
     """The activities of a job's ranks, and the calls of its collectives."""
 
-    def __init__(self, timeline: pl.DataFrame, calls: pl.DataFrame | None) -> None:
+    def __init__(self, timeline: pl.DataFrame, calls: pl.DataFrame | None, schedule: Schedule | None) -> None:
         """Takes the rows of one job of `timeline`, and of `collectives` if the run has it."""
+        self.schedule = schedule
         self.of_rank: dict[int, list[Activity]] = defaultdict(list)
         columns = ("rank", "start_us", "end_us", "activity", "step")
         for rank, start, end, kind, step in timeline.sort("rank", "start_us").select(columns).iter_rows():
@@ -108,6 +111,8 @@ class Timeline:
         # In older results storage has the number of a rank, and no activities.
         if sender not in self.of_rank or sender == rank:
             return rank, wait.start
+        if self.schedule and (sent := self.schedule.sent(sender, rank, self.numbers[rank, wait.start], time)):
+            return sender, sent.left
         place = bisect_left(self.starts[sender], time - EPSILON)
         ends = [row.end for row in self.of_rank[sender][max(place - 2, 0) : place] if row.end < time - EPSILON]
         return sender, max(ends, default=self.of_rank[sender][0].start)
@@ -126,14 +131,17 @@ class Timeline:
         return rank, wait.start, -1
 
 
-def critical_path(timeline: pl.DataFrame, calls: pl.DataFrame | None = None) -> list[Segment]:
+def critical_path(
+    timeline: pl.DataFrame, calls: pl.DataFrame | None = None, schedule: Schedule | None = None
+) -> list[Segment]:
     """The segments of a job's critical path in order of time; empty if there are too many activities.
 
-    `timeline` has the rows of one job of that table, `calls` those of `collectives`.
+    `timeline` has the rows of one job of that table, `calls` those of `collectives`; `schedule` tells when messages
+    left.
     """
     if timeline.is_empty() or len(timeline) > MOST:
         return []
-    times = Timeline(timeline, calls)
+    times = Timeline(timeline, calls, schedule)
     rank = max(times.of_rank, key=lambda one: (times.of_rank[one][-1].end, -one))
     time = times.of_rank[rank][-1].end
     path: list[Segment] = []
@@ -151,6 +159,7 @@ def critical_path(timeline: pl.DataFrame, calls: pl.DataFrame | None = None) -> 
         else:
             other, start, call = times.began(rank, row, time)
             start = min(start, time)
-            path.append(Segment("network", rank, start, time, row.step, call=call))
+            number = times.numbers[rank, row.start]
+            path.append(Segment("network", rank, start, time, row.step, number, call))
             rank, time = other, start
     return path[::-1]
