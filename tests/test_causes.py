@@ -5,9 +5,13 @@ import polars as pl
 import pytest
 from pauseframe.report.data import from_run
 from pauseframe.steps import explain
+from pauseframe.steps.causes import gains_of
+from pauseframe.steps.evidence import Finding
+from pauseframe.steps.expected import Delayed, Excess
 from pauseframe.steps.idle import Messages
 from pauseframe.steps.late import late_ranks
 from pauseframe.steps.links import Parallelism
+from pauseframe.steps.network import Fabric, Link, Network, Traffic
 from pauseframe.steps.path import Segment
 from pauseframe.steps.schedule import turns
 
@@ -237,3 +241,49 @@ def test_groups_are_numbered_as_in_the_table_of_collectives():
     assert sizes.members("EP", 2) == [4, 6]
     assert sizes.members("DP_EP", 0) == [0, 4]
     assert sizes.members("all", 0) == list(range(16))
+
+
+def network(pairs: dict[tuple[str, str], float], **more: object) -> Network:
+    """A job on three leaves of two hosts, with two spines and one link more, from leaf2 to spine0."""
+    ends = [(f"h{leaf}{host}", f"leaf{leaf}") for leaf in range(3) for host in range(2)]
+    ends += [(f"leaf{leaf}", f"spine{spine}") for leaf in range(3) for spine in range(2)] + [("leaf2", "spine0")]
+    links = [Link(f"{a}:{at}", a, b, 100.0, 0.5) for at, (a, b) in enumerate(ends)]
+    links += [Link(f"{b}:{at}", b, a, 100.0, 0.5) for at, (a, b) in enumerate(ends)]
+    fabric = Fabric(links, frozenset(a for a, b in ends if a.startswith("h")))
+    usual = {"is_shortest": True, "recorded": None, "failed": frozenset()} | more
+    return Network(fabric, Traffic(pairs, {}), **usual)
+
+
+def test_only_links_on_shortest_paths_of_the_job_count():
+    used = network({("h00", "h10"): 8.0, ("h20", "h21"): 8.0})
+    crossed = {link.port for link in used.fabric.links if used.crossing(link) and link.node not in used.fabric.hosts}
+    assert crossed == {"leaf0:6", "leaf0:7", "spine0:8", "spine1:9"}
+    assert used.pairs == {("leaf0", "leaf1"): 8.0}
+    assert used.fabric.delay("h00", "h10") == pytest.approx(2.0)
+    assert used.fabric.delay("h20", "h21") == pytest.approx(1.0)
+    recorded = network({("h00", "h10"): 8.0}, recorded=frozenset({"leaf0:6"}))
+    assert not recorded.crossing(recorded.fabric.by_port["leaf0:7"])
+
+
+def test_equal_links_are_next_hops_of_a_switch_or_links_into_the_next():
+    def equal(port: str, **more: object) -> set[str]:
+        used = network({("h00", "h10"): 8.0, ("h20", "h10"): 8.0}, **more)
+        return {link.port for link in used.equal(used.fabric.by_port[port])}
+
+    assert equal("leaf0:6") == {"leaf0:6", "leaf0:7"}
+    assert equal("leaf2:10") == {"leaf2:10", "leaf2:11", "leaf2:12"}
+    assert equal("spine0:8") == {"spine0:8", "spine1:9"}
+    failed = frozenset({("leaf2", "spine1"), ("spine1", "leaf2")})
+    assert equal("leaf2:10", failed=failed) == {"leaf2:10", "leaf2:12"}
+
+
+def test_a_cause_costs_what_the_next_worst_at_its_place_leaves():
+    hosts = {0: "host0", 1: "host1", 2: "host2"}
+    slow = Finding("slow receiver", "", 30.0, "host1", "host1")
+    shared = Finding("marked flow", "", 10.0, "backup", "host0")
+    stored = Finding("marked flow", "", 5.0, "other", "host7")
+    parts = [Delayed(60.0, frozenset({0, 1})), Delayed(12.0, frozenset({0})), Delayed(9.0, frozenset({2, "host7"}))]
+    gains = gains_of([slow, shared, stored], Excess(81.0, 100.0, parts), hosts)
+    assert gains == pytest.approx({slow: 40.0, shared: 12.0, stored: 9.0})
+    elsewhere = Finding("marked flow", "", 50.0, "more", "host3")
+    assert elsewhere not in gains_of([slow, elsewhere], Excess(81.0, 100.0, parts), hosts)

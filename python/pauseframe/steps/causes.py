@@ -139,7 +139,7 @@ def _late(run: RunData, job: str, recorded: Recorded, hosts: Mapping[int, str], 
 def _network(seen: Evidence, excess: Excess, hosts: Mapping[int, str]) -> list[Cause]:
     """What the counters of the job's ports show, the costliest cause first."""
     for found in (findings(seen), own_findings(seen)):
-        gains = _gains(found, excess, hosts)
+        gains = gains_of(found, excess, hosts)
         if gains:
             ordered = sorted(gains, key=lambda one: (-gains[one], -one.lost_us))
             worth = [gains[one] if gains[one] > LEAST * seen.took else None for one in ordered]
@@ -150,7 +150,7 @@ def _network(seen: Evidence, excess: Excess, hosts: Mapping[int, str]) -> list[C
     return [Cause("network", text, excess.longer)]
 
 
-def _gains(found: Sequence[Finding], excess: Excess, hosts: Mapping[int, str]) -> dict[Finding, float]:
+def gains_of(found: Sequence[Finding], excess: Excess, hosts: Mapping[int, str]) -> dict[Finding, float]:
     """Time that a job gains without each finding that delays it, while the others stay.
 
     A part of the path is as slow as its worst place allows. Without that place the next worst decides.
