@@ -157,6 +157,11 @@ QUIET = {
         {"hosts": "0 2 1 3"},
     ),
     "uneven experts": (STAR, UNEVEN),
+    "checkpoints beside steps": (
+        STAR,
+        {"iterations": 3, "forward": "300 us", "parameters": 2_000_000}
+        | {"checkpoint": '{ every = 1, targets = ["host7"], mode = "async" }'},
+    ),
 }
 
 

@@ -201,10 +201,15 @@ def excess_of(recorded: Recorded, schedule: Schedule) -> Excess:
         elif sender:
             places = frozenset({part.rank, int(sender[1])})
             parts.append(Delayed(part.took - expectation.of_message(part, int(sender[1])), places))
+    checkpoints, waited = schedule.idle.checkpoints_us, sum(part.took for part in stored)
+    # Writes that no rank waits for go beside the steps, and share NICs with them.
+    beside = max(checkpoints - waited, 0.0)
+    delayed = sum(part.longer for part in parts)
+    share = max(1 - beside / delayed, 0.0) if delayed else 0.0
+    parts = [part._replace(longer=part.longer * share) for part in parts]
     if stored:
-        longer = max(sum(part.took for part in stored) - schedule.idle.checkpoints_us, 0.0)
         ranks, storage = {part.rank for part in stored}, {part.step.removeprefix(STORAGE) for part in stored}
-        parts.append(Delayed(longer, frozenset(ranks | storage)))
+        parts.append(Delayed(max(waited - checkpoints, 0.0), frozenset(ranks | storage)))
     longer = sum(part.longer for part in parts)
     return Excess(longer, sum(part.took for part in network) - longer, [part for part in parts if part.longer > 0])
 
