@@ -72,6 +72,10 @@ pub struct Network {
     clock_offset: Span,
     /// On that clock: the last report of the last simulated step.
     simulated_until: Time,
+    /// The clock of the partitions stands still during replays.
+    stands_still: bool,
+    /// The end of the last replay.
+    replayed_until: Time,
     /// Application bytes of replayed steps.
     replayed_throughput: ThroughputSeries,
     /// Number of windows that a single partition runs at once.
@@ -149,6 +153,8 @@ impl Network {
             memory: None,
             clock_offset: Span::ZERO,
             simulated_until: Time::ZERO,
+            stands_still: true,
+            replayed_until: Time::ZERO,
             replayed_throughput: ThroughputSeries::new(count),
             windows_at_once: 1,
             capture_left: 0,
@@ -259,7 +265,7 @@ impl Network {
 
     /// The current simulated time.
     pub fn now(&self) -> Time {
-        self.clock() + self.clock_offset
+        (self.clock() + self.clock_offset).max(self.replayed_until)
     }
 
     fn observer_view(&self) -> ObserverView<'_> {
@@ -397,7 +403,8 @@ impl Network {
         let clocks = self.workers.iter().filter_map(|worker| worker.status.next).min();
         let workers = match &self.memory {
             Some(memory) if memory.is_replaying() => memory.next_report_time(),
-            _ => clocks.map(|next| next.saturating_add(self.clock_offset)),
+            // Timers that ran out during replays are due at once.
+            _ => clocks.map(|next| next.saturating_add(self.clock_offset).max(self.replayed_until)),
         };
         let failures = self.failures.as_ref().and_then(FailureSchedule::next_change_time);
         let others = [self.next_observation_time(), self.next_round_snapshot()];

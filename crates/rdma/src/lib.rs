@@ -14,8 +14,8 @@ mod sender;
 pub use any_order::DpOrdering;
 pub use packet::{NamedPsn, Opcode, Packet, Syndrome, WIRE_OVERHEAD, rnr_delay};
 pub use queue_pair::{
-    CnpScope, NotificationPoint, QueuePair, QueuePairSettings, RetransmissionTimer, SideWindow, Stats,
-    WindowKind,
+    CnpScope, IdleState, NotificationPoint, QueuePair, QueuePairSettings, RetransmissionTimer, SideWindow,
+    Stats, WindowKind,
 };
 pub use receiver::{CnpLimiter, UNORDERED_ACK_BYTES};
 pub use sender::{EntropyChoice, Failure};

@@ -175,6 +175,14 @@ choices! {
     }
 }
 
+/// What a queue pair keeps while nothing is under way.
+#[derive(Clone, Debug)]
+pub struct IdleState {
+    /// When it sent its last acknowledgement.
+    acked_at: Time,
+    control: Option<Box<Controller>>,
+}
+
 /// A window beside a control that steers a rate (HPCC simulator: `HAS_WIN`, `VAR_WIN`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SideWindow {
@@ -576,6 +584,23 @@ impl QueuePair {
         self.control.on_timeout(now);
         self.sender.on_timeout(&mut self.control, &self.settings, &mut self.stats, now);
         self.debug_check();
+    }
+
+    /// What it keeps while nothing is under way; `has_changed`: with its congestion control.
+    pub fn idle_state(&self, has_changed: bool) -> IdleState {
+        IdleState {
+            acked_at: self.receiver.acked_at(),
+            control: has_changed.then(|| Box::new(self.control.clone())),
+        }
+    }
+
+    /// Gets such a state back, as if all that led to it had happened so much later.
+    pub fn restore_idle_state(&mut self, state: &IdleState, later: Span) {
+        self.receiver.set_acked_at(state.acked_at + later);
+        if let Some(control) = &state.control {
+            self.control = Controller::clone(control);
+            self.control.move_later(later);
+        }
     }
 
     /// Up to which packet the peer has acknowledged what this end sent, and up to which this end has all that the peer sent.

@@ -123,6 +123,16 @@ impl Receiver {
         ])
     }
 
+    /// When the last acknowledgement was sent.
+    pub(crate) fn acked_at(&self) -> Time {
+        self.acked_at
+    }
+
+    /// Sets when the last acknowledgement was sent.
+    pub(crate) fn set_acked_at(&mut self, at: Time) {
+        self.acked_at = at;
+    }
+
     #[inline]
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered

@@ -44,8 +44,9 @@ use crate::throughput::ThroughputSeries;
 use crate::wire::PartitionPorts;
 use pauseframe_engine::memory::{prefetch_all_lines, prefetch_bytes, prefetch_first_line};
 use pauseframe_engine::random_stream;
+use pauseframe_rdma::IdleState;
 use pauseframe_transport::CachedTcpMetrics;
-use pauseframe_units::{BitRate, IndexVec, NodeId, Time};
+use pauseframe_units::{BitRate, IndexVec, NodeId, Span, Time};
 use std::collections::BTreeMap;
 
 /// The hosts of a partition with all their state except their ports.
@@ -140,6 +141,14 @@ impl PartitionHosts {
     pub(crate) fn find_open_endpoint(&self, endpoint_key: u32) -> Option<&Endpoint> {
         let end = &self.ends[self.find_endpoint_id(endpoint_key)?];
         (!end.is_free()).then_some(end)
+    }
+
+    /// Gives a queue pair a state back, if it is in this partition.
+    pub(crate) fn restore_queue_pair(&mut self, endpoint_key: u32, state: &IdleState, later: Span) {
+        let Some(place) = self.find_endpoint_id(endpoint_key) else { return };
+        if let Protocol::Rdma(end) = &mut self.ends[place].protocol {
+            end.pair.restore_idle_state(state, later);
+        }
     }
 
     /// The open endpoints of this partition.

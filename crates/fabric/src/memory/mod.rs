@@ -5,8 +5,9 @@
 //! at their times, as long as its orders are the remembered ones too. If they are not, the network simulates the step after all, from its begin: what
 //! was reported until then is what it would have reported.
 //!
-//! Between two steps the network idles: timers run, rates recover. So a replayed step takes no time on the network's clock, which goes on where the
-//! last simulated step has ended: `Network::clock_offset` is what the clock lacks.
+//! Between two steps the network idles: timers run, rates recover. Queue pairs recover during replayed steps, too, and those that got notifications in
+//! one are left in the state in which the remembered instance left them. TCP and plug-ins would take replayed steps for idle time; with these a replayed
+//! step takes no time on the network's clock, which goes on where the last simulated step has ended: `Network::clock_offset` is what the clock lacks.
 
 mod remembered;
 mod rounds;
@@ -23,7 +24,7 @@ use rounds::RoundComparison;
 pub(crate) use rounds::{Leap, RoundSearch, RoundSnapshot, RoundWindow};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-pub(crate) use step::StepCounts;
+pub(crate) use step::{StatesLeft, StepCounts};
 use step::{StepInstance, StepReport, add_port_counts, has_counts, subtract_reports};
 
 /// One of so many steps that could be replayed is simulated again; later fewer, one in as many as there were.
@@ -299,6 +300,18 @@ impl StepMemory {
         true
     }
 
+    /// The steps that were replayed since the network has last simulated one: when each began last, oldest first, and the queue pairs as it leaves them.
+    pub(crate) fn take_replayed(&mut self) -> Vec<(Time, &StatesLeft)> {
+        let mut replayed = Vec::new();
+        for RememberedStep { last_replay, instance, .. } in &mut self.steps {
+            if let (Some(begin), Some(counts)) = (last_replay.take(), &instance.counts) {
+                replayed.push((begin, &counts.left));
+            }
+        }
+        replayed.sort_unstable_by_key(|(begin, _)| *begin);
+        replayed
+    }
+
     /// The network is going to simulate a step from `begin` on; `before` are its counters, if they are needed.
     pub(crate) fn simulate_step(&mut self, begin: Time, packet_hops: u64, before: Option<CountersBefore>) {
         self.current = Some(StepInstance { packet_hops, ..StepInstance::new(begin) });
@@ -357,6 +370,7 @@ impl StepMemory {
         let place = self.replay.as_ref()?.complete_step(&self.steps)?;
         let begin = self.replay.take()?.begin;
         self.steps[place].replays += 1;
+        self.steps[place].last_replay = Some(begin);
         let RememberedStep { instance, arrivals, .. } = &self.steps[place];
         self.report.steps += 1;
         self.report.replayed += 1;
@@ -420,7 +434,8 @@ pub(crate) fn count_step(
     pauses: RepeatedPauses,
 ) -> StepCounts {
     endpoints.retain(has_counts);
-    StepCounts { ports: subtract_reports(ports, &before.ports, [before.now, now]), endpoints, pauses }
+    let ports = subtract_reports(ports, &before.ports, [before.now, now]);
+    StepCounts { ports, endpoints, pauses, left: StatesLeft::default() }
 }
 
 /// Whether the network answers an order with a report that a message has arrived or been sent.

@@ -23,6 +23,8 @@ pub(super) struct RememberedStep {
     pub(super) is_trusted: bool,
     /// How often it was replayed.
     pub(super) replays: u64,
+    /// When the last replay began, if the network has simulated no step since.
+    pub(super) last_replay: Option<Time>,
 }
 
 impl RememberedStep {
@@ -45,6 +47,7 @@ impl RememberedStep {
             tolerance,
             is_trusted,
             replays: 0,
+            last_replay: None,
         }
     }
 

@@ -4,6 +4,7 @@ use crate::flow::RdmaCounts;
 use crate::observers::pause_tree::RepeatedPauses;
 use crate::observers::ports::PortPriorityReport;
 use crate::order::{EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, TimedEndpointOrder};
+use pauseframe_rdma::IdleState;
 use pauseframe_units::{Span, Time};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -70,6 +71,16 @@ pub(crate) struct StepCounts {
     /// By endpoint, what it added.
     pub(crate) endpoints: Vec<EndpointCounters>,
     pub(crate) pauses: RepeatedPauses,
+    pub(crate) left: StatesLeft,
+}
+
+/// Queue pairs that received data or notifications in a step, as they were at its end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StatesLeft {
+    /// When the step began, on the clock of the partitions.
+    pub(crate) begin: Time,
+    /// By endpoint key.
+    pub(crate) states: Vec<(u32, IdleState)>,
 }
 
 impl StepCounts {

@@ -19,7 +19,7 @@ use crate::switching::tunnel_state::TunnelCounts;
 use crate::throughput::ThroughputSeries;
 use crate::wire::capture::CapturedFrame;
 use pauseframe_routing::FlowsByNextHop;
-use pauseframe_units::{LinkId, NodeId, PortId, Span, Time};
+use pauseframe_units::{LinkId, NodeId, PortId, Time};
 use std::collections::BTreeMap;
 
 impl Network {
@@ -243,7 +243,7 @@ impl Network {
     /// Reports of all ports and their active priorities up to `now`, with replayed steps.
     pub fn port_reports(&self, now: Time) -> Vec<PortPriorityReport> {
         let mut reports = self.simulated_port_reports(self.clock_at(now));
-        if let Some(memory) = self.memory.as_ref().filter(|_| self.clock_offset > Span::ZERO) {
+        if let Some(memory) = &self.memory {
             memory.add_to_reports(&mut reports, now, self.clock_at(now));
         }
         reports

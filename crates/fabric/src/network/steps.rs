@@ -3,16 +3,23 @@
 use super::Network;
 use crate::failures::FailureSchedule;
 use crate::memory::{
-    CountersBefore, StepCounts, StepMemory, StepMemoryReport, StepMemorySettings, count_step,
+    CountersBefore, StatesLeft, StepCounts, StepMemory, StepMemoryReport, StepMemorySettings, count_step,
 };
 use crate::observers::pause_tree::RepeatedPauses;
 use crate::order::{EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, TimedEndpointOrder};
+use crate::settings::TransportSettings;
+use pauseframe_rdma::IdleState;
+use pauseframe_rdma::cc::RdmaControl;
 use pauseframe_units::{Span, Time};
 
 impl Network {
     /// Replays steps that repeat. For networks without samples, captures and events at given times, whose workloads send messages alone.
     pub fn remember_steps(&mut self, settings: StepMemorySettings) {
         self.memory = Some(Box::new(StepMemory::new(settings, self.plan.window)));
+        let is_queue_pair = |transport: &TransportSettings| {
+            transport.rdma().is_some_and(|rdma| matches!(rdma.pair.control, RdmaControl::BuiltIn(_)))
+        };
+        self.stands_still = !self.plan.settings.transports.iter().all(is_queue_pair);
     }
 
     /// What the memory of steps has done; `None` without one.
@@ -47,8 +54,13 @@ impl Network {
     fn begin_step(&mut self, first: &TimedEndpointOrder) {
         let Some(mut memory) = self.memory.take() else { return };
         let packet_hops = self.simulated_packet_hops();
-        if let Some(end) = memory.end_step(packet_hops, |before, begin| self.count_step_since(before, begin))
-        {
+        let count = |before: &CountersBefore, begin| {
+            let mut counts = self.count_step_since(before, begin);
+            let states = self.queue_pairs_left(&counts.endpoints);
+            counts.left = StatesLeft { begin: self.clock_at(begin), states };
+            counts
+        };
+        if let Some(end) = memory.end_step(packet_hops, count) {
             self.simulated_until = self.clock_at(end);
         }
         // The clock does not go back.
@@ -57,6 +69,7 @@ impl Network {
         let horizon =
             [changes, self.next_observation_time()].into_iter().flatten().fold(self.limit, Time::min);
         if !memory.begin_step(first, horizon) {
+            self.restore_queue_pairs(&mut memory);
             let before = memory.needs_counters(first).then(|| self.read_counters());
             memory.simulate_step(first.at, packet_hops, before);
         }
@@ -68,6 +81,7 @@ impl Network {
         let Some(mut memory) = self.memory.take() else { return Vec::new() };
         let failed = memory.take_failed_replay(self.acted_until);
         let orders = failed.map(|(begin, orders)| {
+            self.restore_queue_pairs(&mut memory);
             let before = self.read_counters();
             memory.simulate_step(begin, self.simulated_packet_hops(), Some(before));
             memory.record_orders(&orders);
@@ -108,9 +122,38 @@ impl Network {
                 let workload = self.traffic.workload_of_endpoint(*endpoint_key);
                 self.replayed_throughput.add_goodput(workload, *bytes, replayed.begin + *after);
             }
-            self.set_clock_offset(replayed.end.saturating_since(self.simulated_until));
+            self.replayed_until = replayed.end;
+            if self.stands_still {
+                self.set_clock_offset(replayed.end.saturating_since(self.simulated_until));
+            }
         }
         self.memory = Some(memory);
+    }
+
+    /// The queue pairs that have counted something, as they are now.
+    fn queue_pairs_left(&self, endpoints: &[EndpointCounters]) -> Vec<(u32, IdleState)> {
+        let state = |counters: &EndpointCounters| {
+            let endpoint_key = counters.flow * 2 + u32::from(counters.replies);
+            let mut partitions = self.workers.iter().map(|worker| &worker.partition.endpoints);
+            let end = partitions.find_map(|endpoints| endpoints.find_open_endpoint(endpoint_key))?;
+            Some((endpoint_key, end.queue_pair()?.idle_state(counters.rdma.cnps_received > 0)))
+        };
+        endpoints.iter().filter_map(state).collect()
+    }
+
+    /// Before the network simulates a step: queue pairs are as replayed steps have left them.
+    fn restore_queue_pairs(&mut self, memory: &mut StepMemory) {
+        if self.stands_still {
+            return;
+        }
+        for (begin, left) in memory.take_replayed() {
+            let later = self.clock_at(begin).saturating_since(left.begin);
+            for (endpoint_key, state) in &left.states {
+                for worker in &mut self.workers {
+                    worker.partition.endpoints.restore_queue_pair(*endpoint_key, state, later);
+                }
+            }
+        }
     }
 
     pub(super) fn set_clock_offset(&mut self, offset: Span) {

@@ -1,7 +1,7 @@
 //! Memory of steps: rounds of messages that repeat are replayed, and nobody can tell by the results.
 
 use crate::common::*;
-use crate::rdma::{NO_CONTROL, roce};
+use crate::rdma::{NO_CONTROL, red, roce};
 use pauseframe_fabric::{
     ApplicationMessage, FlowRecord, FlowSpec, Network, PauseInterval, PortPriorityReport, Settings,
     StepMemoryReport, StepMemorySettings, Workload,
@@ -249,6 +249,56 @@ fn rounds_that_begin_alike_are_replayed() {
     let rounds: Vec<_> = (0..60).map(|n| (GAP, kind(n))).collect();
     let report = check_equal(&topology, &roce(NO_CONTROL), &rounds);
     assert!(report.failed <= 4 && report.replayed >= 45, "{report:?}");
+}
+
+/// Everybody sends to host 0 through a marker, then others exchange messages again and again, then the first do the same as before: rates have recovered
+/// meanwhile, although all that was replayed.
+#[test]
+fn rates_recover_while_steps_are_replayed() {
+    let incast: Vec<_> = (1..5).map(|from| (from, 0, 2_000_000, false)).collect();
+    let mut rounds = vec![(GAP, incast.clone())];
+    rounds.extend(vec![(GAP, vec![(5, 6, 2_000_000, false)]); 100]);
+    rounds.push((GAP, incast));
+    rounds.push((GAP, vec![(5, 6, 77, false)]));
+    let (full, with_replays, report) = ends_of_rounds(&rounds, 0.001);
+    assert!(report.replayed >= 85, "{report:?}");
+    assert_eq!(full[101], with_replays[101], "the incast ends as in a full run");
+}
+
+/// An incast that cuts rates is repeated, then one of its senders sends alone: at the rate at which the last replayed incast has left it.
+#[test]
+fn replayed_steps_leave_the_rates_that_they_cut() {
+    let mut rounds = vec![(GAP, (1..5).map(|from| (from, 0, 400_000, false)).collect::<Vec<_>>()); 60];
+    rounds.push((GAP, vec![(1, 0, 2_000_000, false)]));
+    rounds.push((GAP, vec![(5, 6, 77, false)]));
+    let (full, with_replays, report) = ends_of_rounds(&rounds, 0.02);
+    assert!(report.replayed >= 20, "{report:?}");
+    let took = |ends: &[Time]| (ends[60] - ends[59]).0 as f64;
+    let line_rate = 2_000_000.0 * 80.0 * 1.07;
+    assert!(took(&full) > 1.2 * line_rate, "{} of {line_rate}: rates are cut", took(&full));
+    let ratio = took(&with_replays) / took(&full);
+    assert!((ratio - 1.0).abs() < 0.1, "{ratio}");
+}
+
+/// When each round has ended: in a full simulation, and with replays within a bound.
+fn ends_of_rounds(
+    rounds: &[(Span, Vec<RoundMessage>)],
+    bound: f64,
+) -> (Vec<Time>, Vec<Time>, StepMemoryReport) {
+    let topology = star(7, link(100, Span::from_us(1))).unwrap();
+    let settings = Settings { marker: red(20_000, 200_000, 0.2), ..roce(ControlName::DcqcnHpcc) };
+    let ends = |outcome: &Outcome| {
+        let mut last = 0;
+        let of_round = |(_, messages): &(Span, Vec<RoundMessage>)| {
+            last += 2 * messages.len();
+            outcome.seen[..last].iter().map(|(_, at, _)| *at).max().unwrap()
+        };
+        rounds.iter().map(of_round).collect::<Vec<_>>()
+    };
+    let (full, _) = run_rounds(&topology, &settings, rounds, None);
+    let memory = StepMemorySettings { bound, checks: false, seed: 1 };
+    let (with_replays, report) = run_rounds(&topology, &settings, rounds, Some(memory));
+    (ends(&full), ends(&with_replays), report.unwrap())
 }
 
 fn drawn_round() -> impl Strategy<Value = Vec<RoundMessage>> {

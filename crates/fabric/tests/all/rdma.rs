@@ -88,7 +88,7 @@ pub(crate) fn roce(control: ControlName) -> Settings {
     Settings { transports: vec![rdma(control)], nic_buffer: 20_000, ..lossless(config(), 500_000) }
 }
 
-fn red(min: u64, max: u64, p_max: f64) -> Marker {
+pub(crate) fn red(min: u64, max: u64, p_max: f64) -> Marker {
     Marker::Red(Red {
         min: ValueByPort::All(Bytes(min)),
         max: ValueByPort::All(Bytes(max)),

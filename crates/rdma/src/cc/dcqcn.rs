@@ -432,6 +432,10 @@ impl RateControl for Dcqcn {
     fn on_timeout(&mut self, now: Time) {
         self.on_timeout(now);
     }
+
+    fn move_later(&mut self, by: Span) {
+        self.timers.iter_mut().flatten().for_each(|timer| *timer += by);
+    }
 }
 
 #[cfg(test)]

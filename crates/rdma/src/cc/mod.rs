@@ -45,6 +45,8 @@ pub(crate) trait RateControl {
     }
     /// Timers of the control may be due.
     fn on_timeout(&mut self, _now: Time) {}
+    /// What it has seen happened so much later, and its timers are later, too.
+    fn move_later(&mut self, _by: Span) {}
     /// Packets of unordered delivery have arrived.
     fn on_unordered_ack(&mut self, _sample: &nscc::Sample) {}
     /// A packet of unordered delivery was trimmed.
@@ -105,6 +107,7 @@ macro_rules! registry {
             registry! { @verb [$($control)+] on_cnp(self: &mut self, now: Time) -> (), (now) }
             registry! { @verb [$($control)+] on_loss(self: &mut self, now: Time) -> (), (now) }
             registry! { @verb [$($control)+] on_timeout(self: &mut self, now: Time) -> (), (now) }
+            registry! { @verb [$($control)+] move_later(self: &mut self, by: Span) -> (), (by) }
             registry! { @verb [$($control)+] on_unordered_ack(self: &mut self, sample: &nscc::Sample) -> (), (sample) }
             registry! { @verb [$($control)+] on_trimmed(self: &mut self, sample: &nscc::Sample) -> (), (sample) }
             registry! { @verb [$($control)+] on_unordered_timeout(self: &mut self, bytes: u64) -> (), (bytes) }

@@ -76,6 +76,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let mut warnings = resolved.warnings.clone();
     warnings.extend(threads.warning);
     warnings.extend(warnings::nothing_remembered(scenario, &parts.settings));
+    warnings.extend(warnings::unlike_replays(network.step_memory_report().as_ref()));
     warnings.extend(network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     let was_interrupted = ending.interrupted || was_stopped;
     let of_workloads =

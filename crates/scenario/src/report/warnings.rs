@@ -3,7 +3,9 @@
 use crate::spec::remember::hindrance;
 use crate::spec::{RememberSteps, Scenario};
 use crate::volume::SERIES_ROWS_MAX;
-use pauseframe_fabric::{Network, PortPriorityReport, Settings, matches_glob, matching_ports};
+use pauseframe_fabric::{
+    Network, PortPriorityReport, Settings, StepMemoryReport, matches_glob, matching_ports,
+};
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time, counted};
@@ -162,4 +164,18 @@ pub(super) fn nothing_remembered(scenario: &Scenario, settings: &Settings) -> Op
     (scenario.remember.steps != RememberSteps::Off)
         .then(|| hindrance(scenario, settings))?
         .map(|reason| format!("remember.steps: nothing was replayed, since {reason}"))
+}
+
+/// Steps that were simulated again are not what their replays were.
+pub(super) fn unlike_replays(memory: Option<&StepMemoryReport>) -> Option<String> {
+    let StepMemoryReport { settings, compared, beyond_bound, largest_difference, .. } = *memory?;
+    (beyond_bound > 0).then(|| {
+        format!(
+            "remember.bound: of {compared} steps or rounds that were simulated again {beyond_bound} differ from {} by more than {} % of \
+             their length, at most by {:.3} %: what is replayed may be as far off; use a run without --remember",
+            if settings.checks { "what a replay would have given" } else { "their replays" },
+            settings.bound * 100.0,
+            largest_difference * 100.0
+        )
+    })
 }
