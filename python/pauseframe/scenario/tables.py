@@ -32,8 +32,8 @@ class Collectives(Part):
     in_flight: int | None = None
     """NCCL: slices under way on a connection; twice as many messages of other patterns (1 to 1024); default 4."""
     channels: int | None = None
-    """NCCL: channels, each with separate connections; 0: as many as the group has GPUs in a server, and one within a
-    server (0 to 64); default 0.
+    """NCCL: channels, each with separate connections; 0: as many as each server has GPUs of the group (the server with
+    fewest counts), and one within a server (0 to 64); default 0.
     """
     message_cost: str | None = None
     """Time that each message waits at its sender before it leaves: the cost of a send (0 s to 100 ms); default "0 s".
@@ -103,8 +103,8 @@ class Application(WorkloadKeys):
     ranks_per_host: int | None = None
     """Number of ranks that share a host (1 to 4096); default 1."""
     placement: Literal["packed", "round_robin", "random", "hosts"] | None = None
-    """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up servers
-    stay whole and take the place of racks (default: "packed"; "hosts" with hosts)
+    """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up the same of
+    servers, which stay whole (default: "packed"; "hosts" with hosts)
     """
     hosts_file: str | None = None
     """File with one host name per line (default: none: see hosts)"""
@@ -1857,8 +1857,8 @@ class Training(WorkloadKeys):
     compute_scale: float | None = None
     """Factor for all compute times (0.0 to 1000000.0); default 1.0."""
     placement: Literal["packed", "round_robin", "random", "hosts"] | None = None
-    """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up servers
-    stay whole and take the place of racks (default: "packed"; "hosts" with hosts)
+    """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up the same of
+    servers, which stay whole (default: "packed"; "hosts" with hosts)
     """
     hosts_file: str | None = None
     """File with one host name per line (default: none: see hosts)"""
