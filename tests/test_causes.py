@@ -1,5 +1,7 @@
 """Causes of a longer critical path: the right one, at ports of the job, and none where nothing is wrong."""
 
+from typing import Any
+
 import pauseframe as pf
 import polars as pl
 import pytest
@@ -23,16 +25,22 @@ NO_CONTROL = '"roce_dcqcn", rdma_control = "none"'
 RACKS = COMMON + f'topology = {{ kind = "leaf_spine", leaves = 3, spines = 2, hosts_per_leaf = 5, {LINK} }}\n'
 
 
-def training(hosts: str = "0 1 2 3", **keys: object) -> str:
+def training(hosts: str = "0 1 2 3", **keys: Any) -> str:
     """A training job on these hosts: data parallel, with gradients of 4 MB, unless keys say otherwise."""
     names = [f"host{number}" for number in hosts.split()]
-    usual = {"layers": 1, "hidden": 1024, "sequence": 16, "parameters": 1_000_000, "forward": "100 us"} | keys
+    usual: dict[str, Any] = {
+        "layers": 1,
+        "hidden": 1024,
+        "sequence": 16,
+        "parameters": 1_000_000,
+        "forward": "100 us",
+    } | keys
     lines = [f"{key} = {value if str(value).startswith('{') else _toml(value)}" for key, value in usual.items()]
     body = "\n".join([f"hosts = {names}".replace("'", '"'), f"gpus = {len(names)}", *lines])
     return f'[[workload]]\nname = "train"\nkind = "training"\ntimeline = true\n{body}\n'
 
 
-def _toml(value: object) -> str:
+def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -42,15 +50,15 @@ def flows(name: str, *pairs: tuple[int, int, str]) -> str:
     return f'[[workload]]\nname = "{name}"\nkind = "flows"\nflows = [{rows}]\n'
 
 
-def explained(text: str) -> object:
+def explained(text: str) -> Any:
     (one,) = explain(from_run(pf.run(text, progress=False)))
     return one
 
 
-PIPELINE = {"pp": 2, "layers": 4, "hidden": 4096, "sequence": 1024, "micro_batches": 4, "parameters": 0}
-CONTEXT = {"cp": 4, "layers": 2, "hidden": 4096, "sequence": 1024, "parameters": 0}
-STORED = {"parameters": 2_000_000, "checkpoint": '{ every = 1, targets = ["host7"] }'}
-DELAYED = {
+PIPELINE: dict[str, Any] = {"pp": 2, "layers": 4, "hidden": 4096, "sequence": 1024, "micro_batches": 4, "parameters": 0}
+CONTEXT: dict[str, Any] = {"cp": 4, "layers": 2, "hidden": 4096, "sequence": 1024, "parameters": 0}
+STORED: dict[str, Any] = {"parameters": 2_000_000, "checkpoint": '{ every = 1, targets = ["host7"] }'}
+DELAYED: dict[str, Any] = {
     "collective": ({}, [(4, 1, "8 MB")], "switch:1"),
     "1f1b": (PIPELINE, [(4, 1, "80 MB"), (5, 1, "80 MB")], "switch:1"),
     "interleaved": (
@@ -141,7 +149,14 @@ def test_a_collision_beside_an_unused_uplink_is_named_with_its_cost():
     assert found.causes[0].costs_us == pytest.approx(found.took_us - plain.took_us, rel=0.1)
 
 
-UNEVEN = {"experts": 16, "ep": 4, "hidden": 2048, "sequence": 512, "expert_skew": 1.2, "expert_parameters": 1}
+UNEVEN: dict[str, Any] = {
+    "experts": 16,
+    "ep": 4,
+    "hidden": 2048,
+    "sequence": 512,
+    "expert_skew": 1.2,
+    "expert_parameters": 1,
+}
 QUIET = {
     "long links": (STAR.replace("500 ns", "100 us"), {"iterations": 2}),
     "long links, many slices": (FAST.replace("500 ns", "100 us"), {"parameters": 30_000_000}),
@@ -248,14 +263,14 @@ def test_groups_are_numbered_as_in_the_table_of_collectives():
     assert sizes.members("all", 0) == list(range(16))
 
 
-def network(pairs: dict[tuple[str, str], float], **more: object) -> Network:
+def network(pairs: dict[tuple[str, str], float], **more: Any) -> Network:
     """A job on three leaves of two hosts, with two spines and one link more, from leaf2 to spine0."""
     ends = [(f"h{leaf}{host}", f"leaf{leaf}") for leaf in range(3) for host in range(2)]
     ends += [(f"leaf{leaf}", f"spine{spine}") for leaf in range(3) for spine in range(2)] + [("leaf2", "spine0")]
     links = [Link(f"{a}:{at}", a, b, 100.0, 0.5) for at, (a, b) in enumerate(ends)]
     links += [Link(f"{b}:{at}", b, a, 100.0, 0.5) for at, (a, b) in enumerate(ends)]
     fabric = Fabric(links, frozenset(a for a, b in ends if a.startswith("h")))
-    usual = {"is_shortest": True, "recorded": None, "failed": frozenset()} | more
+    usual: dict[str, Any] = {"is_shortest": True, "recorded": None, "failed": frozenset()} | more
     return Network(fabric, Traffic(pairs, {}), **usual)
 
 

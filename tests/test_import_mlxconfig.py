@@ -121,7 +121,7 @@ def test_what_cannot_be_simulated_is_refused_by_name(tmp_path: Path, name: str, 
 @pytest.mark.parametrize("changes", [{}, {"RPG_GD": "10", "CLAMP_TGT_RATE": "True(1)", "DCE_TCP_RTT": "0"}])
 def test_without_priorities_the_control_is_off(tmp_path: Path, changes: dict[str, str]) -> None:
     """Registers of DCQCN are comments, whatever their values: keys would change nothing, and each run would warn."""
-    imported = read_dump(dump(tmp_path, ROCE_CC_PRIO_MASK="0", **changes))
+    imported = read_dump(dump(tmp_path, old=False, ROCE_CC_PRIO_MASK="0", **changes))
     table = tomllib.loads(imported.toml)["transport"]
     assert table["rdma_control"] == "none"
     assert [key for key in table if key.startswith("dcqcn_")] == []

@@ -255,7 +255,7 @@ def test_the_highest_bound_of_the_option_is_that_of_the_key() -> None:
 
 
 def test_rates_go_on_while_steps_are_replayed() -> None:
-    """Pipelines whose exchanges mark each other: rates that stood still in replays made later steps slower, by 13 % of all and 2.6 times the marks."""
+    """Pipelines whose exchanges mark each other: rates that stood still in replays made later steps slower, by 13 %."""
     scenario = """
 name = "experts"
 stop = { when_finished = true }

@@ -226,7 +226,7 @@ def test_a_timer_that_expires_behind_the_end_of_a_flow_is_no_wait(workload, star
     text = STORM[: STORM.index("[[workload]]")].replace("0 us", start) + IDLE_FAILURE + workload
     run = pf.run(text, progress=False)
     flows = pl.DataFrame(run.flows)
-    assert flows["fct_us"].max() < 8
+    assert max(flows["fct_us"]) < 8
     assert flows["timeouts"].sum() == 2
     assert not [text for text in of_recovery(run) if "without progress" in text]
 
@@ -247,7 +247,7 @@ def test_lost_last_acknowledgements_delay_nobody():
     flows = pl.DataFrame(run.flows)
     assert run.summary["drops"] > 0
     assert flows["timeouts"].sum() > 0
-    assert flows["fct_us"].max() < 1000
+    assert max(flows["fct_us"]) < 1000
     assert not [text for text in of_recovery(run) if "without progress" in text]
 
 
@@ -327,7 +327,8 @@ def test_a_tiny_window_is_called_tiny():
     many = SLOW.replace("hosts = 3", "hosts = 65").replace('"100 Gbps"', '"10 Gbps"')
     many = re.sub("workload = .*", 'workload = [{ kind = "n_to_1", size = "400 KB" }]', many)
     [said] = [text for text in pf.run(many, progress=False).summary["warnings"] if "mean window" in text]
-    assert float(re.search(r"least: ([\d.]+)", said)[1]) < 2
+    [least] = re.findall(r"least: ([\d.]+)", said)
+    assert float(least) < 2
 
 
 @pytest.mark.parametrize(
