@@ -85,7 +85,7 @@ table! {
         /// NCCL: the algorithm of an all-reduce
         algorithm: NcclAlgorithm = or(NcclAlgorithm::Auto);
         /// NCCL: bytes of a slice, a message of a ring; other patterns send half of it or less; "step": a message is the whole block of a step of a ring, as in SimAI
-        slice: Slice = or_because(slice, Origin::Default, "\"1 MiB\"; \"step\" with as_simai") => {
+        slice: Slice = or_because(slice, Origin::Default, "\"1 MiB\"; \"step\" by SimAI's own rules") => {
             let fits = slice.bytes().is_none_or(|bytes| SLICES.contains(&bytes));
             let message = || format!("{} is outside {} to {}", slice.plain(), SLICES.start(), SLICES.end());
             t.check(fits, "slice", message, "");

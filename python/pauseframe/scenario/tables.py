@@ -23,7 +23,7 @@ class Collectives(Part):
     """NCCL: the algorithm of an all-reduce; default "auto"."""
     slice: str | Literal["step"] | None = None
     """NCCL: bytes of a slice, a message of a ring; other patterns send half of it or less; "step": a message is the
-    whole block of a step of a ring, as in SimAI (default: "1 MiB"; "step" with as_simai)
+    whole block of a step of a ring, as in SimAI (default: "1 MiB"; "step" by SimAI's own rules)
     """
     p2p_chunk: str | None = None
     """NCCL: bytes of a message of an all-to-all to another server, at most half a slice (`NCCL_P2P_NET_CHUNKSIZE`) (1

@@ -57,7 +57,7 @@ def turns(messages: Messages, stage: int, stages: int) -> list[Turn]:
     """The turns of a stage in an iteration, as the simulator's `Schedule::turns` orders them."""
     chunks, batches = messages.chunks, messages.batches
     whole = batches * chunks
-    is_forward_first = messages.schedule == "as_simai"
+    is_forward_first = messages.schedule not in {"1f1b", "interleaved"}
     if is_forward_first or (messages.schedule == "interleaved" and batches == stages):
         ahead = whole
     elif messages.schedule == "interleaved":

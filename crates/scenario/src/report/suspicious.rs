@@ -163,9 +163,9 @@ fn limit_of_keys(
     let pair = &pairs.pair;
     let kept = (pair.dp_ordering == DpOrdering::OooRw)
         .then(|| Bytes(u64::from(pair.ooo_window) * pairs.mtu.of(scenario.host.mtu, 0).0));
-    let in_flight = [pair.tx_window, kept].into_iter().flatten().min();
+    let most = [pair.tx_window, kept].into_iter().flatten().min();
     let rtt = ideal.base_rtt(spec.source, spec.destination, spec.transport);
-    let by_window = in_flight.map_or(f64::INFINITY, |bytes| bytes.0 as f64 * 8e12 / rtt.0 as f64);
+    let by_window = most.map_or(f64::INFINITY, |bytes| bytes.0 as f64 * 8e12 / rtt.0 as f64);
     let line = topology.channel(topology.nodes()[spec.destination].ports[0]).rate.0 as f64;
     by_window.min(pair.cnp_on_ingress.map_or(f64::INFINITY, |share| share * line))
 }
