@@ -154,7 +154,7 @@ mod tests {
 
     /// tshark takes packets to the queue pairs 0 and 1 for management datagrams, which have 256 bytes.
     #[test]
-    fn tshark_reads_the_data_of_the_first_flow() {
+    fn tshark_reads_the_first_flow() {
         let kinds = [Opcode::WriteOnly, Opcode::WriteLast, Opcode::ReadResponseOnly, Opcode::SendOnly];
         let frames = (1..).zip(kinds).map(|(psn, opcode)| {
             let packet = packet(opcode, psn, 256, Syndrome::Ack);

@@ -202,7 +202,7 @@ fn of_sizes(sizes: &[u32]) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn servers_of_unequal_sizes_have_the_channels_of_the_smallest() {
+fn the_smallest_server_gives_channels() {
     for (sizes, channels) in [(&[8, 7][..], 7), (&[7, 8], 7), (&[8, 4], 4), (&[3, 2, 4], 2), (&[8, 1], 1)] {
         let layout = Layout::new(&of_sizes(sizes), &Nccl::default());
         assert_eq!(layout.rings.len(), channels, "{sizes:?}");

@@ -89,11 +89,11 @@ pub(super) fn train_transfer_time(path: &[PathHop], train: &[(u64, u32)], is_pac
 
 /// When a packet that leaves at time 0 is ready for the last link.
 pub(super) fn unloaded_arrival(path: &[PathHop], size: u32) -> Span {
-    arrival_of_packet_sent_at(Span::ZERO, path, size)
+    arrival_if_sent_at(Span::ZERO, path, size)
 }
 
 /// The same of a packet that is ready at time 0 and has to wait for the first link until `begin`.
-fn arrival_of_packet_sent_at(begin: Span, path: &[PathHop], size: u32) -> Span {
+fn arrival_if_sent_at(begin: Span, path: &[PathHop], size: u32) -> Span {
     let Some((_, [first, between @ ..])) = path.split_last() else { return begin };
     let sent = begin.saturating_add(first.rate.serialise(size)).max(first.hold).saturating_add(first.delay);
     let hop = |sum: Span, hop: &PathHop| sum.saturating_add(hop.crossing(size)).saturating_add(hop.delay);
@@ -105,7 +105,7 @@ pub(super) fn earliest_arrival(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     let mut sent = Span::ZERO;
     let mut first = Span::MAX;
     for &(count, size) in train {
-        first = first.min(arrival_of_packet_sent_at(sent, path, size));
+        first = first.min(arrival_if_sent_at(sent, path, size));
         sent = sent.saturating_add(path[0].rate.serialise(size).saturating_mul(count));
     }
     first
@@ -129,7 +129,7 @@ pub(super) fn latest_arrival(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     for &(count, size) in train {
         let each = path[0].rate.serialise(size);
         let last_leaves = sent.saturating_add(each.saturating_mul(count - 1));
-        let arrives = arrival_of_packet_sent_at(last_leaves, path, size);
+        let arrives = arrival_if_sent_at(last_leaves, path, size);
         latest = latest.max(arrives.saturating_add(last.rate.serialise(size)));
         sent = last_leaves.saturating_add(each);
     }
