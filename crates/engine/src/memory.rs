@@ -1,7 +1,7 @@
-//! Memory hints: prefetches, and huge pages for large arrays. They affect speed only, never results.
+//! Memory hints: prefetches, and huge pages for large allocations. They affect speed only, never results.
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::select_unpredictable;
-use std::mem::MaybeUninit;
 
 /// Bytes of a cache line.
 const CACHE_LINE: usize = 64;
@@ -53,54 +53,77 @@ pub fn prefetch_element_or_first<T>(items: &[T], place: usize) {
 /// Bytes of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// An empty vector with capacity `count`. If it spans more than one huge page, it requests huge pages, which reduces TLB misses.
-pub fn huge_page_vec<T>(count: usize) -> Vec<T> {
-    let mut room = Vec::with_capacity(count);
-    request_huge_pages(room.spare_capacity_mut());
-    room
-}
+/// Allocations from this size on request huge pages, in bytes. Smaller ones come and go in tables, and clearing whole
+/// huge pages for them costs more than it saves.
+const LARGE: usize = 16 * HUGE_PAGE;
 
-/// Appends to a vector that [`huge_page_vec`] made, and keeps it on huge pages as it grows.
-#[inline(always)]
-pub fn push_on_huge_pages<T>(items: &mut Vec<T>, item: T) {
-    if items.len() == items.capacity() {
-        grow_huge_page_vec(items);
+/// The system's allocator; large allocations request huge pages, which reduces TLB misses.
+#[derive(Debug)]
+pub struct HugePageAllocator;
+
+#[expect(unsafe_code, reason = "an allocator; docs/performance.md has the gain")]
+// SAFETY: every call goes to the system's allocator with the arguments as they are, and its result is returned. The
+// advice does not change the content of a page.
+unsafe impl GlobalAlloc for HugePageAllocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
+        let start = unsafe { System.alloc(layout) };
+        request_huge_pages(start, layout.size());
+        start
     }
-    items.push(item);
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc_zeroed`.
+        let start = unsafe { System.alloc_zeroed(layout) };
+        request_huge_pages(start, layout.size());
+        start
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::realloc`.
+        let start = unsafe { System.realloc(old, layout, bytes) };
+        request_huge_pages(start, bytes);
+        start
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
+        unsafe { System.dealloc(start, layout) };
+    }
 }
 
+/// Does nothing for small allocations, for a null pointer, and on other systems than Linux.
+#[inline]
+fn request_huge_pages(start: *mut u8, bytes: usize) {
+    if bytes >= LARGE && !start.is_null() {
+        advise_huge_pages(start, bytes);
+    }
+}
+
+/// Takes effect where the memory was not touched yet, because the system chooses the page size then.
 #[cold]
 #[inline(never)]
-fn grow_huge_page_vec<T>(items: &mut Vec<T>) {
-    if items.len() * 2 * size_of::<T>() <= HUGE_PAGE {
-        items.reserve(1);
-        return;
-    }
-    let mut room = huge_page_vec(items.len() * 2);
-    room.append(items);
-    *items = room;
-}
-
-/// Must run before the memory is first touched, because the system chooses the page size then.
 #[cfg_attr(
     target_os = "linux",
     expect(unsafe_code, reason = "the only way to ask; docs/performance.md has the gain")
 )]
-fn request_huge_pages<T>(room: &mut [MaybeUninit<T>]) {
+fn advise_huge_pages(start: *mut u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     {
-        let bytes = size_of_val(room);
-        let start = room.as_mut_ptr().cast::<u8>();
         let before = start.align_offset(HUGE_PAGE);
         let inner = bytes.saturating_sub(before) / HUGE_PAGE * HUGE_PAGE;
         if inner > 0 {
-            // SAFETY: the range covers whole pages inside our own allocation, and the advice does not change their content. If the system refuses,
-            // pages stay small.
+            // SAFETY: the range covers whole pages inside one allocation, and the advice does not change their content.
+            // If the system refuses, pages stay small.
             unsafe { libc::madvise(start.wrapping_add(before).cast(), inner, libc::MADV_HUGEPAGE) };
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = room;
+    let _ = (start, bytes);
 }
 
 /// Prefetches, for writing, the slot `behind` places after the last element. The core that holds the cache line gives it up in the meantime.
@@ -143,13 +166,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_arena_keeps_what_is_in_it_as_it_grows() {
-        let mut arena = huge_page_vec(3);
-        for number in 0..700_000_u64 {
-            push_on_huge_pages(&mut arena, number);
+    #[expect(unsafe_code, reason = "calls an allocator")]
+    fn a_large_allocation_keeps_its_content_as_it_grows_and_shrinks() {
+        let layout = |bytes| Layout::from_size_align(bytes, 64).unwrap();
+        let (small, large) = (LARGE / 2, LARGE + HUGE_PAGE + 64);
+        // SAFETY: each block is used within its size, and freed once with its layout.
+        unsafe {
+            let mut block = HugePageAllocator.alloc_zeroed(layout(small));
+            assert_eq!(*block.add(small - 1), 0);
+            *block.add(small - 1) = 7;
+            block = HugePageAllocator.realloc(block, layout(small), large);
+            assert_eq!((*block.add(small - 1), block.align_offset(64)), (7, 0));
+            *block.add(large - 1) = 9;
+            block = HugePageAllocator.realloc(block, layout(large), small);
+            assert_eq!(*block.add(small - 1), 7);
+            HugePageAllocator.dealloc(block, layout(small));
+            let block = HugePageAllocator.alloc(layout(large));
+            *block.add(large - 1) = 5;
+            HugePageAllocator.dealloc(block, layout(large));
         }
-        assert!(arena.iter().copied().eq(0..700_000));
-        prefetch_all_lines(arena.first());
-        prefetch_first_line(arena.get(700_000));
+    }
+
+    #[test]
+    fn prefetches_beyond_the_end_are_harmless() {
+        let numbers = [1_u64, 2];
+        prefetch_all_lines(numbers.first());
+        prefetch_first_line(numbers.get(700_000));
+        prefetch_element(&numbers, 700_000);
     }
 }

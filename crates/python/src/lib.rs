@@ -16,6 +16,7 @@ use crate::border::{DISPLAY_EVERY, compute_or_stop, guarded, plain};
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
+use pauseframe_engine::memory::HugePageAllocator;
 use pauseframe_scenario::resolve::{Explained, expanded, explained, stack_of};
 use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{
@@ -31,6 +32,9 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+
+#[global_allocator]
+static ALLOCATOR: HugePageAllocator = HugePageAllocator;
 
 create_exception!(
     pauseframe._core,

@@ -3,7 +3,7 @@
 use super::path_tag::PathTag;
 use super::telemetry::PacketTelemetryPool;
 use super::{CompactTcpSegment, FrameBytes, FrameBytesId, FrameContent, Packet, PacketId, TcpOptionsId};
-use pauseframe_engine::memory::{prefetch_first_line, push_on_huge_pages};
+use pauseframe_engine::memory::prefetch_first_line;
 use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_transport::{Segment, TcpOptions};
 use pauseframe_units::Id;
@@ -45,7 +45,7 @@ impl PacketPool {
             self[index] = packet;
             return index;
         }
-        push_on_huge_pages(&mut self.packets, packet);
+        self.packets.push(packet);
         PacketId::from_index(self.packets.len() - 1)
     }
 

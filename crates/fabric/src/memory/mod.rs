@@ -189,9 +189,9 @@ impl StepMemory {
     fn compare_and_remember(&mut self, step: StepInstance) {
         let tolerance =
             Span((self.settings.bound * step.length().0 as f64) as u64).0.min(self.shortest_delay.0);
-        let hash = step.order_hash();
+        let (hash, first_orders) = (step.order_hash(), step.first_orders());
         let alike = self.by_hash.entry(hash).or_default();
-        let known = alike.iter().copied().find(|place| self.steps[*place].begins_alike(&step));
+        let known = alike.iter().copied().find(|place| self.steps[*place].begins_alike(&first_orders));
         let Some(place) = known.or_else(|| (alike.len() >= VARIANTS_MAX).then(|| alike[0])) else {
             if self.orders_kept + step.orders.len() > ORDERS_KEPT_MAX || self.steps.len() >= KINDS_MAX {
                 self.report.not_kept += 1;
@@ -207,7 +207,7 @@ impl StepMemory {
         let difference = known.instance.relative_difference(&step);
         let agrees = difference.is_some_and(|difference| difference <= bound);
         let replays = known.replays;
-        if was_trusted && known.begins_alike(&step) {
+        if was_trusted && known.begins_alike(&first_orders) {
             self.report.beyond_bound += u64::from(!agrees);
             self.count_comparison(&step, place, difference.unwrap_or(f64::INFINITY));
         }

@@ -1,6 +1,8 @@
 //! A step that was simulated before, and the search for it among the orders of a new one.
 
-use super::step::{Ask, OrderSequence, StepInstance, StepOrder, StepReport};
+use super::step::{
+    Ask, OrderSequence, StepInstance, StepOrder, StepReport, TimesBySequence, largest_time_difference,
+};
 use crate::order::{EndpointEvent, EndpointOrder, EndpointReport, TimedEndpointOrder};
 use pauseframe_units::{Span, Time};
 use std::collections::{HashMap, VecDeque};
@@ -11,6 +13,7 @@ pub(super) struct RememberedStep {
     pub(super) instance: StepInstance,
     /// The places of the orders of each sequence, ascending.
     places_by_sequence: HashMap<OrderSequence, Vec<u32>>,
+    first_orders: TimesBySequence,
     /// The times of the orders, ascending.
     times: Vec<Span>,
     /// By report: the place of the order that it answers.
@@ -39,6 +42,7 @@ impl RememberedStep {
         let answered = if is_trusted { answered(&instance) } else { Vec::new() };
         let arrivals = arrivals(&instance, &answered);
         RememberedStep {
+            first_orders: instance.first_orders(),
             instance,
             places_by_sequence,
             times,
@@ -66,9 +70,9 @@ impl RememberedStep {
         })
     }
 
-    /// Whether another instance began alike: a replay would have been tried.
-    pub(super) fn begins_alike(&self, other: &StepInstance) -> bool {
-        let difference = self.instance.first_order_difference(other);
+    /// Whether an instance with these first orders began alike: a replay would have been tried.
+    pub(super) fn begins_alike(&self, first_orders: &TimesBySequence) -> bool {
+        let difference = largest_time_difference(&self.first_orders, first_orders);
         difference.is_some_and(|difference| difference <= self.tolerance)
     }
 

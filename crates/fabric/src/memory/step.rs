@@ -6,7 +6,7 @@ use crate::observers::ports::PortPriorityReport;
 use crate::order::{EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, TimedEndpointOrder};
 use pauseframe_rdma::IdleState;
 use pauseframe_units::{Span, Time};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// What an order asks, without the token, which names a message in one instance of a step only.
@@ -180,45 +180,44 @@ impl StepInstance {
     /// The largest difference of this step from another instance of it, as a share of its length: of the time of a report, or of the number of packet
     /// hops as a share of that. `None` if the reports are not the same.
     pub(super) fn relative_difference(&self, other: &StepInstance) -> Option<f64> {
-        let times = largest_time_difference(
-            self.reports.iter().map(|report| ((report.endpoint_key, report.is_sent), report.after)),
-            other.reports.iter().map(|report| ((report.endpoint_key, report.is_sent), report.after)),
-        )?;
+        let times = largest_time_difference(&self.reports_by_sequence(), &other.reports_by_sequence())?;
         let times = times.0 as f64 / (self.length().0 as f64).max(1.0);
         let hops = self.packet_hops.abs_diff(other.packet_hops) as f64 / (self.packet_hops as f64).max(1.0);
         Some(times.max(hops))
     }
 
-    /// Orders that precede all reports: they do not depend on what the network does.
-    fn first_orders(&self) -> impl Iterator<Item = (OrderSequence, Span)> {
-        let first_report = self.reports.first().map_or(Span(u64::MAX), |report| report.after);
-        self.orders
-            .iter()
-            .filter(move |order| order.after < first_report)
-            .map(|order| (order.sequence(), order.after))
+    fn reports_by_sequence(&self) -> TimesBySequence {
+        by_sequence(self.reports.iter().map(|report| ((report.endpoint_key, report.is_sent), report.after)))
     }
 
-    /// The largest difference in time of the first orders of two instances; `None` if others came first.
-    pub(super) fn first_order_difference(&self, other: &StepInstance) -> Option<Span> {
-        largest_time_difference(self.first_orders(), other.first_orders())
+    /// Orders that precede all reports: they do not depend on what the network does.
+    pub(super) fn first_orders(&self) -> TimesBySequence {
+        let first_report = self.reports.first().map_or(Span(u64::MAX), |report| report.after);
+        let first = self.orders.iter().filter(|order| order.after < first_report);
+        by_sequence(first.map(|order| (order.sequence(), order.after)))
     }
 }
 
-/// The largest difference in time between the n-th entries of each key; `None` if the keys or their numbers of entries differ.
-fn largest_time_difference<K: Copy + Eq + Hash>(
-    one: impl Iterator<Item = (K, Span)>,
-    other: impl Iterator<Item = (K, Span)>,
+/// Times by sequence; those of one sequence in their own order.
+pub(super) type TimesBySequence = Vec<(OrderSequence, Span)>;
+
+fn by_sequence(times: impl Iterator<Item = (OrderSequence, Span)>) -> TimesBySequence {
+    let mut times: TimesBySequence = times.collect();
+    times.sort_by_key(|(sequence, _)| *sequence);
+    times
+}
+
+/// The largest difference in time between the n-th entries of each sequence; `None` if the sequences or their numbers of entries differ.
+pub(super) fn largest_time_difference(
+    one: &[(OrderSequence, Span)],
+    other: &[(OrderSequence, Span)],
 ) -> Option<Span> {
-    let mut times: HashMap<K, VecDeque<Span>> = HashMap::new();
-    for (key, time) in one {
-        times.entry(key).or_default().push_back(time);
+    if one.len() != other.len() {
+        return None;
     }
-    let mut largest = Span::ZERO;
-    for (key, time) in other {
-        let own = times.get_mut(&key)?.pop_front()?;
-        largest = largest.max(Span(own.0.abs_diff(time.0)));
-    }
-    times.values().all(VecDeque::is_empty).then_some(largest)
+    one.iter().zip(other).try_fold(Span::ZERO, |largest, (one, other)| {
+        (one.0 == other.0).then(|| largest.max(Span(one.1.0.abs_diff(other.1.0))))
+    })
 }
 
 /// `after` - `before`, port by port; both are in the order of ports and priorities, and `before` may lack some.

@@ -43,7 +43,6 @@ use crate::frame::{FrameContent, PacketFifo, PacketId};
 use crate::ids::{SlotId, SwitchId};
 use crate::plan::NetworkPlan;
 use crate::settings::PauseStorm;
-use pauseframe_engine::memory::huge_page_vec;
 use pauseframe_units::{IndexVec, LineRate, PortId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -395,14 +394,10 @@ fn create_idle_ports(plan: &NetworkPlan, jittered_link: &JitterStateOfHostLinks)
             peer_partition: LOCAL_PARTITION,
         }
     };
-    let mut ports = huge_page_vec(topology.port_count());
-    ports.extend(plan.all_ports().map(port));
-    ports.into_iter().collect()
+    plan.all_ports().map(port).collect()
 }
 
 /// The slots of all ports.
 fn create_idle_queues(plan: &NetworkPlan) -> IndexVec<SlotId, EgressQueue> {
-    let mut slots = huge_page_vec(plan.slot_count());
-    slots.resize(plan.slot_count(), EgressQueue::IDLE);
-    slots.into_iter().collect()
+    (0..plan.slot_count()).map(|_| EgressQueue::IDLE).collect()
 }
