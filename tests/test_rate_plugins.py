@@ -148,6 +148,21 @@ def test_telemetry_is_that_of_the_port(tmp_path):
     assert ran(file, name, **{"workload.senders": 1}).summary["flows_finished"] == 1
 
 
+@pytest.mark.parametrize("size", [100, 1024, 1500])
+def test_short_packets_count_as_their_bytes(tmp_path, size):
+    body = f"""
+total: int = 0
+
+def on_ack(self, pair, ack):
+    self.total += ack.acked
+    if ack.una != self.total or ack.una > ack.nxt or ack.nxt > {size}:
+        pair.rate = 0
+"""
+    file, name = written(tmp_path, body)
+    run = ran(file, name, **{"workload.senders": 1, "workload.size": f"{size} B"})
+    assert run.summary["flows_finished"] == 1
+
+
 @pytest.mark.parametrize(
     ("body", "options", "message"),
     [

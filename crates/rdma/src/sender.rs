@@ -483,6 +483,8 @@ impl Sender {
             packets: reached - before,
             acked: self.unacknowledged * mtu,
             next: self.next * mtu,
+            acked_bytes: self.acked_bytes - self.reads.delivered,
+            sent_bytes: self.sent_bytes,
             rtt: sent_at.map(|sent| now - sent),
             telemetry,
         });

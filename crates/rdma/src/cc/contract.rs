@@ -156,6 +156,8 @@ impl Player {
             packets,
             acked: self.acked,
             next: self.sent,
+            acked_bytes: self.acked,
+            sent_bytes: self.sent,
             rtt: Some(rtt),
             telemetry: &telemetry,
         });

@@ -242,9 +242,12 @@ table! {
 pub(crate) struct Acknowledgement<'a> {
     pub(crate) now: Time,
     pub(crate) packets: u64,
-    /// Bytes up to here are acknowledged, and were sent.
+    /// The first packet that is not acknowledged, and the next to send, times the MTU.
     pub(crate) acked: u64,
     pub(crate) next: u64,
+    /// Payload of this side that is acknowledged, and that was sent at least once, since the queue pair began.
+    pub(crate) acked_bytes: u64,
+    pub(crate) sent_bytes: u64,
     /// Round-trip time of the last packet.
     pub(crate) rtt: Option<Span>,
     pub(crate) telemetry: &'a Telemetry,

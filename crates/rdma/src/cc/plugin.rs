@@ -156,10 +156,10 @@ impl PluginControl {
         self.hops.add(ack.telemetry);
         let hops = ack.telemetry.hops();
         let mut raw = abi::PairAck {
-            acked: saturate_to_i64(ack.acked.saturating_sub(self.acked)),
+            acked: saturate_to_i64(ack.acked_bytes - self.acked),
             packets: saturate_to_i64(ack.packets),
-            una: saturate_to_i64(ack.acked),
-            nxt: saturate_to_i64(ack.next),
+            una: saturate_to_i64(ack.acked_bytes),
+            nxt: saturate_to_i64(ack.sent_bytes),
             rtt: ack.rtt.map_or(0, |rtt| saturate_to_i64(rtt.0)),
             hops: hops.len() as i64,
             hop_rate: [0; abi::MAX_HOPS],
@@ -173,7 +173,7 @@ impl PluginControl {
             raw.hop_bytes[index] = saturate_to_i64(self.hops.bytes[index]);
             raw.hop_time[index] = saturate_to_i64(self.hops.time[index].0);
         }
-        self.acked = ack.acked;
+        self.acked = ack.acked_bytes;
         raw
     }
 }

@@ -135,7 +135,7 @@ fn a_plugin_sees_the_queue_pair() {
 fn counters_of_ports_rise_from_one_acknowledgement_to_the_next() {
     let mut plugin = start(load("counters", abi::READS_TELEMETRY, true));
     plugin.hops.quantum = Quantum::for_line(LINE);
-    let mut acknowledge = |acked, hops: &[(u64, u64)]| {
+    let mut acknowledge = |acked_bytes, hops: &[(u64, u64)]| {
         let mut telemetry = Telemetry::EMPTY;
         for (queue, sent) in hops {
             telemetry.push(plugin.hops.quantum.stamp((LINE / 1000) as u32, *queue, *sent, 3 * sent));
@@ -144,8 +144,11 @@ fn counters_of_ports_rise_from_one_acknowledgement_to_the_next() {
         plugin.on_ack(&Acknowledgement {
             now: NOW,
             packets: 2,
-            acked,
-            next: 9000,
+            // Packets times the MTU, however short the packets are.
+            acked: 2 * acked_bytes,
+            next: 18_000,
+            acked_bytes,
+            sent_bytes: 9000,
             rtt,
             telemetry: &telemetry,
         });
