@@ -302,8 +302,8 @@ table! {
         /// SYN retransmissions before giving up
         #[source = "Linux: tcp_syn_retries"]
         syn_retries: u32 = or_in(6, 0..=255);
-        /// Consecutive timeouts before giving up
-        #[source = "Linux: tcp_retries2"]
+        /// Consecutive timeouts before giving up; with count_packets, as in Linux, the time that these and the first take if it is 200 ms
+        #[source = "Linux: tcp_retries2, retransmits_timed_out"]
         retries: u32 = or_in(15, 0..=255);
         /// Mechanisms of Linux that are switched off, see [`TcpConfig::without`]
         without: DisabledMechanisms = from(DisabledMechanisms::NOTHING);
@@ -466,6 +466,19 @@ impl TcpConfig {
     #[inline]
     pub(crate) fn is_enabled(&self, mechanism: Mechanism) -> bool {
         !self.without.is_disabled(mechanism)
+    }
+
+    /// The time of `retries` timeouts and one more, from one of `TCP_RTO_MIN` on, whatever the connection's own (Linux `tcp_model_timeout`).
+    pub(crate) fn time_of_retries(&self) -> Span {
+        const FIRST: Span = Span::from_ms(200);
+        let doublings = (self.rto.max.0 / FIRST.0).checked_ilog2().unwrap_or(0);
+        let doubled = FIRST.saturating_mul((2 << doublings.min(self.retries)) - 1);
+        doubled.saturating_add(self.rto.max.saturating_mul(u64::from(self.retries.saturating_sub(doublings))))
+    }
+
+    /// Whether a timestamp times the answer to a retransmission, which gives no round-trip time by itself.
+    pub(crate) fn times_by_stamps(&self) -> bool {
+        self.timestamps && self.is_enabled(Mechanism::RttOfTimestamp)
     }
 
     /// Whether a closed window is probed without data, as Linux does.

@@ -6,11 +6,11 @@
 //! Open.
 // Deviates from RFC 7323 §2.2: the window of a SYN is not held to 64 KiB, so that a flow can begin at line rate.
 
-use crate::config::EcnMode;
+use crate::config::{EcnMode, RtoForm};
 use crate::connection::{Connection, ConnectionFailure, ConnectionState};
 use crate::receiver::Receiver;
-use crate::segment::{EcnCodepoint, Segment, SynOptions, TcpFlags, TcpOptions};
-use pauseframe_units::Time;
+use crate::segment::{EcnCodepoint, Segment, SynOptions, TcpFlags, TcpOptions, timestamp_at};
+use pauseframe_units::{Span, Time};
 
 /// The timestamps option, padded to words of four bytes (RFC 7323 appendix A).
 const TIMESTAMPS_BYTES: u32 = 12;
@@ -31,7 +31,7 @@ impl Connection {
             ConnectionState::SynSent if syn && ack && self.acks_syn(segment) => {
                 // ECE without CWR: an ECN-setup SYN-ACK.
                 self.negotiate_options(segment, segment.flags.0 & ECN_SETUP_SYN.0 == TcpFlags::ECE.0);
-                self.enter_established(now);
+                self.enter_established(segment, now);
                 self.receiver.request_ack();
             }
             ConnectionState::SynReceived if syn && !ack => {
@@ -40,7 +40,7 @@ impl Connection {
             }
             ConnectionState::SynReceived if !syn && ack && self.acks_syn(segment) => {
                 self.sender.set_peer_window(segment.window);
-                self.enter_established(now);
+                self.enter_established(segment, now);
             }
             // The ACK of the SYN-ACK was lost.
             ConnectionState::Established | ConnectionState::Closing if syn && ack => {
@@ -86,13 +86,16 @@ impl Connection {
         timestamps + self.config.dss_bytes(self.config.mss)
     }
 
-    fn enter_established(&mut self, now: Time) {
+    fn enter_established(&mut self, segment: &Segment, now: Time) {
         self.state = ConnectionState::Established;
         self.syn_due = false;
-        if let Some((sent_at, _)) = self.sender.scoreboard.remove_acked(0, 0) {
-            let rtt = now.saturating_since(sent_at);
-            self.sender.rtt.add_sample(rtt, &self.config.rto);
-            self.sender.record_handshake_rtt(rtt);
+        self.cut_initial_window(segment);
+        match self.handshake_rtt(segment, now) {
+            Some(rtt) => {
+                self.sender.rtt.add_sample(rtt, &self.config.rto);
+                self.sender.record_handshake_rtt(rtt);
+            }
+            None => self.sender.rtt.fall_back(&self.config.rto),
         }
         if self.sender.is_all_acked() {
             self.sender.scoreboard.release_memory();
@@ -103,6 +106,27 @@ impl Connection {
         self.receiver.on_established(now);
         self.sender.begin_delivery_samples(now, &self.config);
         self.sender.begin_writes(&self.config);
+    }
+
+    /// The round-trip time of the SYN or SYN-ACK. After a repetition only a timestamp tells which of them was answered.
+    fn handshake_rtt(&mut self, segment: &Segment, now: Time) -> Option<Span> {
+        match self.sender.scoreboard.remove_acked(0, 0) {
+            Some((sent_at, _)) => Some(now.saturating_since(sent_at)),
+            None => segment.stamps.round_trip(now).filter(|_| self.config.times_by_stamps()),
+        }
+    }
+
+    /// One segment instead of the initial window after lost SYNs (RFC 5681 §3.1): Linux after the second repetition, because it waits for 1 s only
+    /// (`tcp_init_transfer`), and not if the timestamp shows that the first SYN was answered (`tcp_try_undo_spurious_syn`); FreeBSD after the
+    /// first (`cc_conn_init`).
+    fn cut_initial_window(&mut self, segment: &Segment) {
+        let first_sent = self.sender.scoreboard.head_sent_at();
+        let first_answered = first_sent.is_some_and(|at| segment.stamps.echo == timestamp_at(at));
+        let is_freebsd = self.config.rto.form == RtoForm::Freebsd;
+        let enough = self.stats.retransmits > 1 || is_freebsd;
+        if self.sender.retries > 0 && enough && !first_answered {
+            self.sender.window.cwnd = u64::from(self.sender.window.mss);
+        }
     }
 
     /// The SYN or SYN-ACK, if it is due.

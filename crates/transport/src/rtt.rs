@@ -1,7 +1,7 @@
 //! Round-trip time and retransmission timeout (RFC 6298), with the minimum entering in one of three forms.
 //!
 //! A sample is taken from every ACK of new data, as Linux and FreeBSD with timestamps do, not once per round trip.
-//! Left out: the reset to 3 s after a lost SYN (§5.7), see [`RttEstimator::new`].
+//! After a lost SYN without a sample the first timeout is three times the initial one (§5.7: 3 s for 1 s).
 
 use crate::config::{RtoConfig, RtoForm};
 use pauseframe_units::{Span, Time};
@@ -26,8 +26,6 @@ pub(crate) struct RttEstimator {
 
 impl RttEstimator {
     /// No sample yet: RTO is `config.initial`.
-    // Deviates from RFC 6298 §5.7: a SYN that timed out does not raise the first data RTO to 3 s; where a
-    // scenario sets `initial` to milliseconds that rule would drown what it studies.
     pub(crate) fn new(config: &RtoConfig) -> RttEstimator {
         let rto = config.initial.min(config.max);
         RttEstimator { srtt: Span::ZERO, rttvar: Span::ZERO, rto, backoff: 0, held: 0, sampled: false }
@@ -70,6 +68,14 @@ impl RttEstimator {
     pub(crate) fn back_off_syn(&mut self, config: &RtoConfig) {
         self.held = if config.form == RtoForm::Freebsd { FREEBSD_EQUAL_SYN_TIMEOUTS } else { 0 };
         self.double_rto();
+    }
+
+    /// The handshake gave no sample, because its SYN was sent again (RFC 6298 §5.7; Linux `tcp_init_metrics`, `TCP_TIMEOUT_FALLBACK`).
+    // Deviates: 3 s where the initial timeout is 1 s, and in proportion where a scenario sets another. FreeBSD has no such rule.
+    pub(crate) fn fall_back(&mut self, config: &RtoConfig) {
+        if config.form != RtoForm::Freebsd && !self.sampled {
+            self.rto = config.initial.saturating_mul(3).min(config.max);
+        }
     }
 
     /// Ends the back-off without a sample, because an ACK has increased the window.

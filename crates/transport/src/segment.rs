@@ -124,6 +124,14 @@ pub struct Timestamps {
     pub echo: u32,
 }
 
+impl Timestamps {
+    /// The time since the echoed timestamp left, in whole milliseconds and at least one (Linux `tcp_rtt_tsopt_us`).
+    pub(crate) fn round_trip(self, now: Time) -> Option<Span> {
+        let ticks = timestamp_at(now).wrapping_sub(self.echo).max(1);
+        (self.echo != 0).then(|| Span::from_ms(1) * u64::from(ticks))
+    }
+}
+
 /// The clock of the timestamps, in milliseconds; never 0.
 pub(crate) fn timestamp_at(now: Time) -> u32 {
     ((now.0 / Span::from_ms(1).0) as u32).wrapping_add(1).max(1)

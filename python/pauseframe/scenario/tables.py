@@ -2093,7 +2093,9 @@ class Transport(Constants):
     syn_retries: int | None = field(default=None, kw_only=True)
     """SYN retransmissions before giving up (0 to 255); default 6 (Linux: tcp_syn_retries)"""
     retries: int | None = field(default=None, kw_only=True)
-    """Consecutive timeouts before giving up (0 to 255); default 15 (Linux: tcp_retries2)"""
+    """Consecutive timeouts before giving up; with count_packets, as in Linux, the time that these and the first take
+    if it is 200 ms (0 to 255); default 15 (Linux: tcp_retries2, retransmits_timed_out)
+    """
     rdma_control: (
         Literal[
             "none",

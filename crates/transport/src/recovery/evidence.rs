@@ -7,7 +7,7 @@ use super::settings::RtoGrowth;
 use crate::cc::{AckSample, CongestionAlgorithm};
 use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
-use crate::segment::{Segment, TcpOptions, timestamp_at};
+use crate::segment::{Segment, TcpOptions};
 use crate::sender::Sender;
 use crate::stats::ConnectionStats;
 use pauseframe_units::{Span, Time};
@@ -83,15 +83,14 @@ impl Sender {
         }
         let Some(refined) = self.refined.as_deref_mut() else { return };
         let sacked = refined.delivery.first_sacked.filter(|_| config.is_enabled(Mechanism::RttOfSack));
-        let echo = segment.stamps.echo;
+        let echoed = segment.stamps.round_trip(now).filter(|_| advanced && config.times_by_stamps());
         if let Some(sent_at) = sacked {
             self.rtt.add_sample(now.saturating_since(sent_at), &config.rto);
             // `tcp_clean_rtx_queue`: not if the segment was sent after the head, because this would postpone the timeout forever.
             let older = self.scoreboard.head_sent_at().is_some_and(|head| sent_at < head);
             refined.delivery.restarts_timer = older;
-        } else if advanced && config.timestamps && echo != 0 && config.is_enabled(Mechanism::RttOfTimestamp) {
-            let ticks = timestamp_at(now).wrapping_sub(echo).max(1);
-            self.rtt.add_sample(Span::from_ms(1) * u64::from(ticks), &config.rto);
+        } else if let Some(rtt) = echoed {
+            self.rtt.add_sample(rtt, &config.rto);
         } else {
             return;
         }

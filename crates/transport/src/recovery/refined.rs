@@ -57,6 +57,8 @@ pub(crate) struct RecoveryRefinementState {
     pub(crate) writer: Option<Box<SocketWriter>>,
     pub(crate) small_queue: TcpSmallQueue,
     pub(crate) supers: Option<Box<SuperPacketState>>,
+    /// When the first of the consecutive timeouts expired (Linux `retrans_stamp`).
+    pub(crate) first_timeout: Time,
     /// Tail loss probes sent.
     pub(crate) loss_probes: u32,
     /// Reductions undone.

@@ -280,13 +280,27 @@ impl Sender {
         OutgoingSegment { offset: what.offset, len: what.len, kind: SegmentKindForEcn::Retransmission }
     }
 
+    /// Whether the retry limit is reached. Linux counts probes of a closed window, but measures time where data are in flight
+    /// (`retransmits_timed_out`).
+    fn is_given_up(&self, now: Time, config: &TcpConfig) -> bool {
+        match self.refined.as_deref() {
+            Some(refined) if config.recovery.count_packets && self.snd_una < self.snd_nxt => {
+                self.retries > 0 && now.saturating_since(refined.first_timeout) >= config.time_of_retries()
+            }
+            _ => self.retries >= config.retries,
+        }
+    }
+
     /// Handles the sender's timer. False: the retry limit is reached.
     pub(crate) fn on_timeout(&mut self, now: Time, config: &TcpConfig, stats: &mut ConnectionStats) -> bool {
         if self.refined.is_some() && self.on_non_rto_timer(now, config, stats) {
             return true;
         }
-        if self.retries >= config.retries && !self.probing_path {
+        if self.is_given_up(now, config) && !self.probing_path {
             return false;
+        }
+        if let (0, Some(refined)) = (self.retries, self.refined.as_deref_mut()) {
+            refined.first_timeout = now;
         }
         self.retries = self.retries.saturating_add(1);
         if self.snd_una < self.snd_nxt {
