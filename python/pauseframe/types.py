@@ -95,6 +95,8 @@ class Summary(TypedDict):
     drops: int
     drops_by_reason: DropsByReason
     syn_drops_not_ect: int
+    trims: NotRequired[int]
+    """Number of packets whose payload was cut off, which `drops` does not count; absent in results of old versions."""
     ecn_marks: int
     pfc_pauses: int
     watchdog_storms: int

@@ -174,6 +174,7 @@ pub struct Summary {
     pub drops: u64,
     pub drops_by_reason: DropsByReason,
     pub syn_drops_not_ect: u64,
+    pub trims: u64,
     pub ecn_marks: u64,
     pub pfc_pauses: u64,
     pub watchdog_storms: u64,
@@ -232,6 +233,7 @@ impl Summary {
             drops: drops_by_reason.total(),
             drops_by_reason,
             syn_drops_not_ect: facts.syn_drops_not_ect,
+            trims: ports.iter().map(|port| port.trims).sum(),
             ecn_marks: ports.iter().map(|port| port.ecn_marks).sum(),
             pfc_pauses: ports.iter().map(|port| port.pauses_sent).sum(),
             watchdog_storms: ports.iter().map(|port| port.watchdog_storms).sum(),
@@ -368,13 +370,13 @@ mod tests {
         let mut long = flow(40, FlowStatus::Running);
         long.spec.size = u64::MAX;
         let flows: FlowRecords = flows.into_iter().chain([long, flow(50, FlowStatus::Stopped)]).collect();
-        let port =
-            PortPriorityReport { drops: [1, 2, 4, 0, 0, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
+        let drops = [1, 2, 4, 0, 0, 0];
+        let port = PortPriorityReport { drops, trims: 6, ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
         let summary = Summary::new(facts(), &flows, &[], &[port, port]);
         assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (5, 2, 1));
         assert_eq!((summary.flows_long, summary.flows_stopped), (1, 1));
         assert_eq!((summary.drops, summary.drops_by_reason.not_ect, summary.ecn_marks), (14, 8, 10));
-        assert_eq!(summary.pfc_pauses, 6);
+        assert_eq!((summary.trims, summary.pfc_pauses), (12, 6));
         assert_eq!((summary.retransmits, summary.timeouts), (5, 10));
         assert_eq!((summary.fct_us.mean, summary.fct_us.p50), (Some(20.0), Some(20.0)));
         assert_eq!(summary.slowdown.p50, Some(10.0));

@@ -144,7 +144,7 @@ def _show(result: Run, scenario: Resolved, verbose: bool) -> None:
     # Only runs with applications count the flows' completion times, because connections of applications have none.
     completed = result.flows.to_polars()["fct_us"].count() if len(result.jobs) and len(result.flows) else None
     title = f"{summary['name']}, seed {summary['seed']}, {format_duration(summary['sim_time_s'])} simulated"
-    print(two_columns(summary_rows(summary, completed, result.trims), title))
+    print(two_columns(summary_rows(summary, completed), title))
     if len(result.jobs):
         _show_jobs(result)
     if summary.get("flows_long"):

@@ -23,7 +23,6 @@ from pauseframe.results.causes import Conditions
 from pauseframe.results.flow_sizes import size_bin
 from pauseframe.results.folder import open_results
 from pauseframe.results.percentiles import SHARES
-from pauseframe.results.trims import may_trim, trims_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,7 +128,7 @@ def flow_sum(run: RunData, column: str) -> int:
 
 def trims(run: RunData) -> int:
     """Number of packets whose payload switches cut off."""
-    return trims_of(run.ports) if may_trim(run.scenario_toml) else 0
+    return run.summary.get("trims", 0)
 
 
 def finished_flows(run: RunData) -> pl.DataFrame:

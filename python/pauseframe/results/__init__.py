@@ -84,9 +84,7 @@ class Run:
     @property
     def trims(self) -> int:
         """Number of packets whose payload switches cut off (`switch.queue = "trim"`)."""
-        from pauseframe.results.trims import may_trim, trims_of
-
-        return trims_of(self.ports.to_polars().lazy()) if may_trim(self.scenario_toml) else 0
+        return self.summary.get("trims", 0)
 
     @property
     def deadlocked(self) -> bool:
@@ -196,7 +194,7 @@ class Run:
         from pauseframe.results.percentiles import explanation
         from pauseframe.terminal.text import summary_rows
 
-        pairs = summary_rows(self.summary, trims=self.trims)
+        pairs = summary_rows(self.summary)
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:right'>{escape(value)}</td></tr>"
             for name, value in pairs

@@ -17,7 +17,6 @@ from pauseframe.results.folder import FINISHED, ResultsFolder, open_results
 from pauseframe.results.ideals import Ideals, added, ideal_caution, ideals_of
 from pauseframe.results.percentiles import is_unsure, share_of
 from pauseframe.results.ranking import Outcome
-from pauseframe.results.trims import may_trim, trims_of
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.statistics import Estimate, estimate
@@ -365,15 +364,12 @@ def _of_row(sweep: Sweep, row: PlannedRow) -> Observation:
         return _of_folder(sweep.folder, axes, open_results(sweep.folder / row["path"]))
     run = sweep.load(row)
     jobs = run.jobs.to_polars().lazy() if len(run.jobs) else None
-    tables = run.flows.to_polars().lazy(), jobs, run.trims
-    return _observation(sweep.folder, axes, run.summary, run.scenario_toml, *tables)
+    return _observation(sweep.folder, axes, run.summary, run.scenario_toml, run.flows.to_polars().lazy(), jobs)
 
 
 def _of_folder(source: Path, axes: Settings, results: ResultsFolder) -> Observation:
     flows, jobs = (results.scan(name) if results.has_table(name) else None for name in ("flows", "jobs"))
-    toml = results.scenario_toml
-    trims = trims_of(results.scan("ports")) if may_trim(toml) and results.has_table("ports") else 0
-    return _observation(source, axes, results.summary, toml, flows, jobs, trims)
+    return _observation(source, axes, results.summary, results.scenario_toml, flows, jobs)
 
 
 def _observation(
@@ -383,11 +379,10 @@ def _observation(
     scenario_toml: str,
     flows: pl.LazyFrame | None,
     jobs: pl.LazyFrame | None,
-    trims: int,
 ) -> Observation:
     by_size, left, finished = ({}, {}, summary["flows_finished"]) if flows is None else _by_size(flows)
     samples = {"fct_us": finished, "slowdown": finished, "query_fct_us": summary["queries_finished"]}
-    values = _values(summary) | {"trims": trims} | {name: p99 for name, (p99, _) in by_size.items()}
+    values = _values(summary) | {name: p99 for name, (p99, _) in by_size.items()}
     of_jobs, done_jobs = ({}, 0) if jobs is None else _of_jobs(jobs)
     values |= of_jobs
     samples |= dict.fromkeys(JOB_TIMES, done_jobs)

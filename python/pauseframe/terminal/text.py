@@ -206,11 +206,11 @@ def format_rate(bits_per_second: float | None) -> str:
     return format_scaled(bits_per_second, ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "Kb/s"), (1.0, "b/s")))
 
 
-def summary_rows(summary: Summary, completed: int | None = None, trims: int = 0) -> list[tuple[str, str]]:
+def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[str, str]]:
     """The lines of a run's summary about what happened in the network.
 
     `completed` is the number of flows with a completion time, if some finished flows have none (applications keep their
-    connections open). `trims` is the number of packets whose payload switches cut off.
+    connections open).
     """
     fct, queries = summary["fct_us"], summary["query_fct_us"]
     count = summary["flows_finished"] if completed is None else completed
@@ -236,7 +236,7 @@ def summary_rows(summary: Summary, completed: int | None = None, trims: int = 0)
     return [
         *rows,
         ("drops", f"{format_count(summary['drops'])}{f' ({reasons})' if reasons else ''}"),
-        *([("packets trimmed", format_count(trims))] if trims else []),
+        *([("packets trimmed", format_count(trims))] if (trims := summary.get("trims", 0)) else []),
         ("timeouts", format_count(summary["timeouts"])),
         ("retransmits", format_count(summary["retransmits"])),
         ("packets marked CE", format_count(summary["ecn_marks"])),
