@@ -19,7 +19,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from conftest import SCENARIO
+from pauseframe.report import Group, build_report, from_folder
+from pauseframe.reproduce.measure import measure
+from pauseframe.reproduce.spec import Metric
 from pauseframe.results import TableName
+from pauseframe.results.folder import open_results
 
 if TYPE_CHECKING:
     from pauseframe.types import RunProgress
@@ -94,6 +98,20 @@ def test_folder_there_and_back(run, tmp_path):
     assert json.loads((out / "manifest.json").read_text())["summary"] == back.summary
     assert back.summary["fingerprint"] == written.summary["fingerprint"]
     assert pf.run(back.scenario_toml, progress=False).summary["fingerprint"] == run.summary["fingerprint"]
+
+
+def test_a_folder_with_wildcards_is_that_folder(tmp_path):
+    """polars takes [, * and ? in paths for patterns: here, those of another run, or of no file."""
+    other = pf.run(SCENARIO, seed=2, out=tmp_path / "run1", progress=False)
+    for name in ("run[1]", "run*", "run?"):
+        written = pf.run(SCENARIO, out=tmp_path / name, progress=False)
+        read = open_results(tmp_path / name).scan("flows").collect()
+        assert read.equals(written.flows.to_polars())
+        assert not read.equals(other.flows.to_polars())
+        (row,) = measure(tmp_path / name, {"n": Metric(sql="SELECT SUM(fct_us) FROM flows")})
+        assert row.value == pytest.approx(read["fct_us"].sum())
+        page = build_report([Group("", [from_folder(tmp_path / name)])], tmp_path / "page.html")
+        assert page.stat().st_size > 100_000
 
 
 def test_a_table_that_was_not_recorded_is_empty_in_memory_and_in_a_folder(tmp_path):

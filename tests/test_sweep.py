@@ -25,7 +25,7 @@ from pauseframe.sweep.batch import BATCHES, RUN, Batches, batch_files
 from pauseframe.sweep.local import fits
 from pauseframe.sweep.plan import Source
 from pauseframe.sweep.run import carry_out
-from pauseframe.sweep.spec import Spec, split_file, split_values
+from pauseframe.sweep.spec import Spec, label, split_file, split_values
 from pauseframe.sweep.store import Store, is_whole
 from pauseframe.sweep.task import Target
 from test_fabrics import cli
@@ -334,6 +334,25 @@ def test_both_forms_have_the_same_tables(done, kept):
         assert one.columns[-len(axes) - 1 :] == [*axes, "seed"]
     same = [name for name in done.summaries.columns if name not in ("wall_s", "packet_hops_per_s", "peak_rss_bytes")]
     assert done.summaries.select(same).equals(kept.summaries.select(same))
+
+
+@pytest.mark.parametrize("parent", ["a[1]", "a*", "a?", "rate=10", "seed=7"])
+def test_a_folder_with_wildcards_or_an_equals_sign_is_that_folder(parent, kept, tmp_path):
+    """polars takes [, * and ? in paths for patterns, and x=1 for a column."""
+    shutil.copytree(kept.folder, tmp_path / "a1" / "out")
+    shutil.copytree(kept.folder, tmp_path / parent / "out")
+    if parent.startswith("a"):
+        for file in (tmp_path / "a1").rglob("flows.parquet"):
+            file.unlink()
+    assert pf.load_sweep(tmp_path / parent / "out").flows.collect().equals(kept.flows.collect())
+
+
+def test_values_longer_than_a_file_name_are_whole(tmp_path):
+    """Names of folders hold them shortened."""
+    values = [[f"host{number}" for number in range(80)], ["host0"]]
+    sweep = pf.sweep(TINY, axes={"record.series.ports": values}, out=tmp_path / "out", keep_runs=True)
+    found = sweep.flows.collect()["record.series.ports"].unique()
+    assert set(found) == set(sweep.summaries["record.series.ports"]) == {label(value) for value in values}
 
 
 def test_tables_are_read_in_parts(done, monkeypatch):

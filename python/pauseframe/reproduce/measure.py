@@ -52,7 +52,7 @@ def measure(folder: Path, metrics: Mapping[str, Metric], size: Size = "full") ->
     run = load(folder)
     summary = pl.DataFrame([{key.replace(".", "_"): value for key, value in flat(run.summary).items()}])
     end = float(run.summary["sim_time_s"]) * 1e6
-    tables = {name: pl.scan_parquet(folder / f"{name}.parquet") for name in TABLES}
+    tables = {name: pl.scan_parquet(folder / f"{name}.parquet", glob=False) for name in TABLES}
     for name in ("flows", "queries"):
         tables[name] = _with_age(tables[name], end)
     tables["flows"] = _without_stopped_ages(tables["flows"])

@@ -113,8 +113,8 @@ class ResultsFolder:
             _core.check_table(str(path))
         except _core.RunError as error:
             self.damaged(path.name, str(error).removeprefix(f"{path}: "))
-        self._check_columns(name, pl.scan_parquet(path))
-        return pl.scan_parquet(path)  # a new one: the other remembers where the rows are
+        self._check_columns(name, pl.scan_parquet(path, glob=False))
+        return pl.scan_parquet(path, glob=False)  # a new one: the other remembers where the rows are
 
     def frame(self, name: str) -> pl.DataFrame:
         """A table as a data frame."""

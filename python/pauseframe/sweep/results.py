@@ -182,12 +182,17 @@ class Sweep:
         for file in files:
             if (damage := file_flaw(file, sealed_files(file.parent).get(file.name))) is not None:
                 raise DamagedResultsError(f"{file} {damage}: {AGAIN}")
-        typed = self._typed_axes()
-        texts = dict.fromkeys(typed, pl.String()) | {"seed": pl.Int64()}
-        frame = pl.scan_parquet(files, hive_partitioning=True, hive_schema=texts)
-        casts = {bool: lambda c: c == "true", int: lambda c: c.cast(pl.Int64), float: lambda c: c.cast(pl.Float64)}
-        columns = [casts[kind](pl.col(axis)).alias(axis) for axis, kind in typed.items() if kind in casts]
-        return frame.with_columns(columns)
+        types = {bool: pl.Boolean(), int: pl.Int64(), float: pl.Float64(), str: pl.String()}
+        dtypes = {axis: types[kind] for axis, kind in self._typed_axes().items()} | {"seed": pl.Int64()}
+        columns = self._axis_columns(rows)
+        # The values come from the list of runs: names of folders hold them shortened.
+        frames = [
+            pl.scan_parquet(file, glob=False, hive_partitioning=False).with_columns(
+                pl.lit(columns[axis][number], dtype).alias(axis) for axis, dtype in dtypes.items()
+            )
+            for number, file in enumerate(files)
+        ]
+        return pl.concat(frames)
 
     def _scan_batches(self, name: TableName, rows: Sequence[PlannedRow]) -> pl.LazyFrame:
         """A lazy table that decodes some runs at a time when it is collected."""
