@@ -49,14 +49,25 @@ FILTERS = {
     "paused and not host": lambda port: port["paused"] and not port["host"],
     "queue > 20 KB or load >= 90 %": lambda port: port["queue"] > 20_000 or port["load"] >= 90,
     "(node = agg0_1 or peer = agg0_1) and queue<1KB": lambda port: "agg0_1" in port["ends"] and port["queue"] < 1000,
+    "queue > 20 KiB and not paused": lambda port: port["queue"] > 20_480 and not port["paused"],
+    "queue  >  0.00002 GB": lambda port: port["queue"] > 20_000,
+    "queue > 20000 paused": lambda port: port["queue"] > 20_000 and port["paused"],
+    "queue > 20 KB load > 90": lambda port: port["queue"] > 20_000 and port["load"] > 90,
+    "rate > 100 Mb/s": lambda port: port["rate"] > 0.1,
+    "rate = 10000 Mbps": lambda port: port["rate"] == 10,
+    "load > 0": lambda port: port["load"] > 0,
     'switch port ~ "core[01]:"': lambda port: port["port"].startswith(("core0:", "core1:")),
 }
 WRONG = {
     "queue >": "queue > needs a value",
     "queue > many": "many is not a number: write queue > 100 KB",
-    "queue > 90 %": "queue has another unit than 90 %: write queue > 100 KB",
-    "load > 1MB": "load has another unit than 1MB: write load > 50 %",
-    "rate >= 5 KB": "rate has another unit than 5 KB: write rate > 40 Gb/s",
+    "queue > 90 %": "% is not a unit of queue (B, KB, MB, GB, TB, KiB, MiB, GiB): write queue > 100 KB",
+    "queue > 100 kilobytes": "kilobytes is not a unit of queue",
+    "queue > 5 host3": "host3 is not a unit of queue",
+    "load > 1MB": "MB is not a unit of load (%): write load > 50 %",
+    "load > 0.9": "0.9 may be 0.9 % or 90 %: write the unit, as in load > 50 %",
+    "rate >= 5 KB": "KB is not a unit of rate",
+    "rate >= 5 GB/s": "GB/s is not a unit of rate",
     "port > 3": "names are compared by ~, = and !=",
     "load ~ 3": "~ compares names",
     "port ~ [": "[ is not a regular expression",
@@ -69,7 +80,8 @@ PORTS = """() => {
     const { run, map, found } = player.views[0];
     return Array.from(run.links, (owner, port) => ({
         port: run.portName(port), ends: [run.nodes[owner], run.nodes[run.peer(port)]], paused: map.paused[port] > 0,
-        queue: map.depth[port], load: map.load[port] * 10, host: run.hosts[owner] > 0, found: found.has(port),
+        queue: map.depth[port], load: map.load[port] * 10, rate: run.rates[port], host: run.hosts[owner] > 0,
+        found: found.has(port),
     }));
 }"""
 

@@ -2,15 +2,16 @@
 // Finds ports by name, or by an expression over what they do at the time that is shown: port ~ leaf.* and paused
 
 const TEXTS = { port: (run, port) => run.portName(port), node: (run, port) => run.nodes[run.owner(port)], peer: (run, port) => run.nodes[run.peer(port)] };
-// What is compared with numbers, and its units, the usual one first.
-const BYTES = { b: 1, kb: 1e3, mb: 1e6 };
+// What is compared with numbers. Units are those of scenario files and of the page; a number alone has the unit `alone`.
+const BYTES = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
+const GBPS = { "b/s": 1e-9, "Kb/s": 1e-6, "Mb/s": 1e-3, "Gb/s": 1, "Tb/s": 1e3, bps: 1e-9, Kbps: 1e-6, Mbps: 1e-3, Gbps: 1, Tbps: 1e3 };
 const NUMBERS = {
-  queue: { read: (map, port) => map.depth[port], units: BYTES, example: "100 KB" },
-  load: { read: (map, port) => map.load[port] * 10, units: { "%": 1 }, example: "50 %" },
-  rate: { read: (map, port) => map.run.rates[port], units: { "gb/s": 1, gbps: 1 }, example: "40 Gb/s" },
+  queue: { read: (map, port) => map.depth[port], units: BYTES, alone: "B", example: "100 KB" },
+  load: { read: (map, port) => map.load[port] * 10, units: { "%": 1 }, alone: "%", example: "50 %" },
+  rate: { read: (map, port) => map.run.rates[port], units: GBPS, alone: "Gb/s", example: "40 Gb/s" },
 };
 const FLAGS = { paused: (map, port) => map.paused[port] > 0, host: (map, port) => map.run.hosts[map.run.owner(port)] > 0, switch: (map, port) => !map.run.hosts[map.run.owner(port)] };
-const ALL_UNITS = Object.assign({}, ...Object.values(NUMBERS).map(({ units }) => units));
+const OPERATOR = /^([=<>~]|>=|<=|!=)$/;
 const HITS_MAX = 40;
 
 class FilterError extends Error {}
@@ -52,21 +53,23 @@ function parseFilter(text) {
     return condition(next(), plain(tokens[at++]));
   };
   const condition = (word, name) => {
-    const operator = /^([=<>~]|>=|<=|!=)$/.test(tokens[at] ?? "") ? tokens[at++] : "";
-    if (!operator) return word in FLAGS ? FLAGS[word] : (map, port) => TEXTS.port(map.run, port).toLowerCase().includes(name.toLowerCase());
+    const operator = OPERATOR.test(tokens[at] ?? "") ? tokens[at++] : "";
+    if (!operator) return Object.hasOwn(FLAGS, word) ? FLAGS[word] : (map, port) => TEXTS.port(map.run, port).toLowerCase().includes(name.toLowerCase());
     if (at >= tokens.length) throw new FilterError(`${word} ${operator} needs a value`);
-    if (word in TEXTS) return textTest(TEXTS[word], operator, plain(tokens[at++]));
-    if (word in NUMBERS) return numberTest(NUMBERS[word].read, operator, amount(word, NUMBERS[word]));
+    if (Object.hasOwn(TEXTS, word)) return textTest(TEXTS[word], operator, plain(tokens[at++]));
+    if (Object.hasOwn(NUMBERS, word)) return numberTest(NUMBERS[word].read, operator, amount(word, NUMBERS[word]));
     throw new FilterError(`${word} is not known: compare ${[...Object.keys(TEXTS), ...Object.keys(NUMBERS)].join(", ")}; or write ${Object.keys(FLAGS).join(", ")}`);
   };
-  const amount = (word, { units, example }) => {
-    const token = tokens[at++], found = /^(\d+\.?\d*|\.\d+)(.*)$/.exec(token), separate = found && !found[2] && next() in ALL_UNITS ? tokens[at] : "";
-    const unit = (found?.[2] || separate).toLowerCase();
-    if (separate) at++;
-    if (!found || !(unit in ALL_UNITS || !unit)) throw new FilterError(`${token} is not a number: write ${word} > ${example}`);
-    if (unit && !(unit in units)) throw new FilterError(`${word} has another unit than ${token}${separate ? ` ${separate}` : ""}: write ${word} > ${example}`);
-    return +found[1] * (unit ? units[unit] : 1);
+  const amount = (word, { units, alone, example }) => {
+    const token = plain(tokens[at++]), [, digits, glued] = /^(\d+\.?\d*|\.\d+)(.*)$/.exec(token) ?? [];
+    if (!digits) throw new FilterError(`${token} is not a number: write ${word} > ${example}`);
+    const unit = glued || (endsCondition() ? "" : plain(tokens[at++]));
+    if (unit && !Object.hasOwn(units, unit)) throw new FilterError(`${unit} is not a unit of ${word} (${Object.keys(units).join(", ")}): write ${word} > ${example}`);
+    if (word === "load" && !unit && +digits > 0 && +digits <= 1) throw new FilterError(`${digits} may be ${digits} % or ${+(digits * 100).toPrecision(6)} %: write the unit, as in load > ${example}`);
+    return Math.fround(+digits * units[unit || alone]);
   };
+  // True where no unit follows a number: at the end, a bracket, a word that joins or stands alone, or the next comparison.
+  const endsCondition = () => at >= tokens.length || /^[()]$/.test(next()) || ["and", "or", "not", ...Object.keys(FLAGS)].includes(next()) || OPERATOR.test(tokens[at + 1] ?? "");
   const test = any();
   if (at < tokens.length) throw new FilterError(`${tokens[at]} does not belong here: join conditions by and, or`);
   return test;
