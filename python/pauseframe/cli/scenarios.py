@@ -215,15 +215,13 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
         return
     from textwrap import fill
 
-    from rich.console import Console
-
-    from pauseframe.terminal.text import terminal_table
+    from pauseframe.terminal.text import plain_console, terminal_table
 
     columns = [{"header": head, "no_wrap": True} for head in ("preset", "stack", "as a real kernel")]
     lines = [(name, stacks[name], _figures(vouching[name]), docs[name]) for name in rows]
-    console = Console()
+    console = plain_console()
     width = min(console.width, PRESETS_WIDTH) if console.is_terminal else PRESETS_WIDTH
-    Console(width=width).print(terminal_table(*columns, {"header": "what it is", "overflow": "fold"}, rows=lines))
+    plain_console(width=width).print(terminal_table(*columns, {"header": "what it is", "overflow": "fold"}, rows=lines))
     print()
     note = (
         f"as a real kernel: inside the bands around {calibrated()}. Rows share figures: presets of equal values all of "

@@ -56,12 +56,14 @@ def _table(answer: Answer) -> Table:
 
 
 def _claims(demo: Demo) -> Table:
+    from rich.text import Text
+
     columns = [
         {"header": name, "overflow": "fold", "no_wrap": name in {"claim", "verdict"}}
         for name in ("claim", "verdict", "paper", "here")
     ]
     rows = [
-        (one.claim.id, f"[{COLOURS[one.verdict]}]{one.verdict}[/]", one.claim.claimed, measured(one))
+        (one.claim.id, Text(one.verdict, COLOURS[one.verdict]), one.claim.claimed, measured(one))
         for outcome in demo.outcomes
         for one in outcome.judgements
         if one.verdict != "not run"

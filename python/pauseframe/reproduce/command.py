@@ -154,11 +154,11 @@ def _print_search(paper: str, found: search.Searched, known: expected.Verdicts) 
     console = wide_console()
     console.print(terminal_table(*({"header": name, "overflow": "fold"} for name in heads), rows=rows))
     for name, settings in found["joint"]["settings"].items():
-        console.print(f"{paper}/{name}: {search.in_words(settings)}", markup=False)
+        console.print(f"{paper}/{name}: {search.in_words(settings)}")
     held, points = search.turned_round(found)
-    console.print(f"orders turned round: {held} of {points} hold with their own joint set", markup=False)
+    console.print(f"orders turned round: {held} of {points} hold with their own joint set")
     for point in found["missed"]:
-        console.print(f"not searched, the processor time was used up: {point}", markup=False)
+        console.print(f"not searched, the processor time was used up: {point}")
 
 
 def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
@@ -197,6 +197,8 @@ def _write_json(value: Any) -> None:
 
 
 def _print(outcomes: Sequence[Outcome]) -> None:
+    from rich.text import Text
+
     heads = {"claim": True, "experiment": False, "paper": False, "here": False, "verdict": True, "seeds": True}
     table = terminal_table(
         *({"header": name, "overflow": "fold", "no_wrap": no_wrap} for name, no_wrap in heads.items())
@@ -206,7 +208,7 @@ def _print(outcomes: Sequence[Outcome]) -> None:
         for judgement in outcome.judgements:
             counts[judgement.verdict] += 1
             right, seeds = judgement.holds_in
-            verdict = f"[{COLOURS[judgement.verdict]}]{judgement.verdict}[/]"
+            verdict = Text(judgement.verdict, COLOURS[judgement.verdict])
             shown = measured(judgement)
             table.add_row(
                 judgement.claim.id, outcome.experiment.id, judgement.claim.claimed, shown, verdict, f"{right}/{seeds}"

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from pauseframe.terminal.standard import shows_errors_on_terminal, write_note
-from pauseframe.terminal.text import format_duration
+from pauseframe.terminal.text import format_duration, plain_console
 
 EVERY_S = 10.0
 """Seconds between two progress lines if stderr is not a terminal."""
@@ -70,14 +70,17 @@ class SweepDisplay:
 
     def _say(self, text: str) -> None:
         if self._bar is not None:
-            self._bar.console.print(text, markup=False, highlight=False)
+            self._bar.console.print(text, highlight=False)
         else:
             write_note(text)
 
 
 def _bar() -> Any:
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[line]}"))
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[line]}", markup=False),
+    )
+    return Progress(*columns, console=plain_console(stderr=True), transient=True)

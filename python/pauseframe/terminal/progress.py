@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Protocol
 
 from pauseframe.terminal.standard import shows_errors_on_terminal
-from pauseframe.terminal.text import format_count, format_duration
+from pauseframe.terminal.text import format_count, format_duration, plain_console
 
 if TYPE_CHECKING:
     from pauseframe.types import RunProgress, StageProgress
@@ -47,12 +47,11 @@ class _TerminalBar:
     """A progress bar on stderr, removed at the end; the last column shows the text `line` or the elapsed time."""
 
     def __init__(self, name: str, line: str | None = None) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        last = TimeElapsedColumn() if line is None else TextColumn("{task.fields[line]}")
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), last)
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        last = TimeElapsedColumn() if line is None else TextColumn("{task.fields[line]}", markup=False)
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), last)
+        self._progress = Progress(*columns, console=plain_console(stderr=True), transient=True)
         self._name = name
         self._task = self._progress.add_task(name, total=None, line=line)
         self._progress.start()

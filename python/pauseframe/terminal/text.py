@@ -377,10 +377,15 @@ def shows_colours() -> bool:
 
 def wide_console() -> Console:
     """A console as wide as the terminal; for a pipe or a file, wide enough that no table is cut to 80 columns."""
+    console = plain_console()
+    return console if console.is_terminal else plain_console(width=240)
+
+
+def plain_console(**options: Any) -> Console:
+    """A console that prints texts as they are, without rich's markup and pictures."""
     from rich.console import Console
 
-    console = Console()
-    return console if console.is_terminal else Console(width=240)
+    return Console(markup=False, emoji=False, **options)
 
 
 def print_table(table: Table) -> None:
@@ -431,7 +436,9 @@ def _least_width(column: Column, console: Console) -> int:
 
 
 def _in_lines(cell: Any) -> Any:
-    return cell.replace(" [", "\n[").replace(" (", "\n(") if isinstance(cell, str) else cell
+    from pauseframe.terminal.tables import as_text
+
+    return as_text(str(cell).replace(" [", "\n[").replace(" (", "\n("))
 
 
 def _with_columns(table: Table, columns: list[Column], has_title: bool) -> Table:
@@ -465,12 +472,9 @@ def terminal_table(
     rows: Iterable[Sequence[Any]] = (),
 ) -> Table:
     """A table in the common style; a column is a heading or a dict of `add_column` options."""
-    from rich.table import Table
+    from pauseframe.terminal.tables import PlainTable
 
-    # As wide as its title, which would break into syllables over a narrow table.
-    table = Table(
-        title=title, title_justify="left", show_header=show_header, box=None, pad_edge=False, min_width=len(title or "")
-    )
+    table = PlainTable(title, title_justify="left", show_header=show_header, box=None, pad_edge=False)
     for column in columns:
         table.add_column(**({"header": column} if isinstance(column, str) else column))
     for row in rows:
