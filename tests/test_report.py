@@ -17,6 +17,7 @@ import synthetic
 from pauseframe import RunError, load
 from pauseframe.report import Claim, Group, build_report, data, figures, from_folder
 from pauseframe.report.summary import tables
+from pauseframe.terminal.text import format_duration
 
 OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//|@import|url\(\s*["']?http""")
 LIBRARY = re.compile(r"<script>/\*! .*?uPlot.*?</script>", re.DOTALL)
@@ -229,6 +230,10 @@ def test_throughput_is_what_was_measured(folders):
     assert len(x) <= data.THROUGHPUT_POINTS + 1
     measured = steps.filter((pl.col("start") >= x[3] - 1e-12) & (pl.col("start") < x[4] - 1e-12))["bytes"].sum()
     assert y[3] * (x[4] - x[3]) / 8 == pytest.approx(measured)
+    assert len(steps) > 2 * len(x), "several intervals are a step"
+    [(_, figure)] = figures.throughput_figures([run])
+    step = format_duration(x[1] - x[0])
+    assert figure["layout"]["yaxis"]["title"] == f"throughput, mean of each {step}"
 
 
 def test_throughput_stays_within_the_link():

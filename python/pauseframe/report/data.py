@@ -262,8 +262,8 @@ def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
 
     Each value holds until the next time, and the last value closes the line.
 
-    Neighbouring intervals are merged until they are a two-hundredth of the time with bytes and 20 us long, so that a
-    single packet too many in an interval is negligible. The rates are not smoothed.
+    Each value is a mean: of neighbouring intervals that are together a two-hundredth of the time with bytes and 20 us
+    long, so that a single packet too many in an interval is negligible.
     """
     steps = received(run).filter(pl.col("start") < until)
     if steps.is_empty():

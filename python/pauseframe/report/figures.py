@@ -331,11 +331,14 @@ def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
 
 def _throughput_figure(runs: Sequence[RunData], until: float) -> Figure:
     traces: list[Trace] = []
+    steps: list[float] = []
     for number, run in enumerate(runs):
         x, y = data.throughput(run, until)
+        steps += [x[1] - x[0]] if x else []
         trace = _line(number, run.label, short(x, 6), short(y), "%{y:.4s}b/s<br>at %{x}")
         traces.append(trace | {"line": {"shape": "hv"}})
-    y_axis: Axis = {"rangemode": "tozero", "ticksuffix": "b/s", "title": "throughput"}
+    each = " or ".join(dict.fromkeys(map(format_duration, sorted(steps))))
+    y_axis: Axis = {"rangemode": "tozero", "ticksuffix": "b/s", "title": f"throughput, mean of each {each}"}
     return plot(traces, time_axis(until), y_axis)
 
 
