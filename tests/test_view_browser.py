@@ -402,6 +402,17 @@ def test_it_opens_at_the_worst_moment_with_the_chain(pages, visit):
     assert page.inner_text("#details h2") == "Nothing chosen"
 
 
+def test_a_port_that_is_not_in_the_log_is_not_called_silent(pages, visit):
+    """A port with a load below a fifth has no rows, though it sent."""
+    text = 'stop = "1 ms"\ntopology = { kind = "star", hosts = 3 }\nrecord = { states = true }\n'
+    flow = '{ src = "host0", dst = "host1", size = "1 KB" }'
+    page = visit(pages("light", f'{text}[[workload]]\nkind = "flows"\nflows = [{flow}]\n'))
+    page.evaluate("player.choose({ view: player.views[0], port: 0 })")
+    shown = page.inner_text("#details")
+    assert "the log of states has nothing of this port: no queue of 4 KB, no load of 20 %, and no pause" in shown
+    assert "below 20 %" in shown
+
+
 def test_an_address_leads_to_a_time_and_a_port(pages, visit):
     page = visit(pages("address", storm_text()))
     page.evaluate("location.hash = '#t=120.5&port=agg0_1:0'")

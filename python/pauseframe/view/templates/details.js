@@ -70,7 +70,7 @@ class Details {
   addLines(run, port, named) {
     const { theme } = this.player, slots = run.slotsOf.get(port) || [];
     if (!slots.length) {
-      this.lines.append(element("p", `${run.portName(port)} (${run.arrow(port)}): nothing was queued, sent or paused here.`, { class: "note" }));
+      this.lines.append(element("p", `${run.portName(port)} (${run.arrow(port)}): the log of states has nothing of this port: no queue of 4 KB, no load of 20 %, and no pause.`, { class: "note" }));
       return;
     }
     for (const slot of slots) {
@@ -129,7 +129,7 @@ class Details {
       rows([
         ["from → to", run.arrow(port)],
         ["rate", `${+gbps.toPrecision(4)} Gb/s`],
-        ["load", `${map.load[port] * 10} %`],
+        ["load", loadText(map.load[port])],
         ["queue", formatBytes(map.depth[port])],
         ["state", map.paused[port] ? "paused" : "may send"],
         ...(root ? [["pauses that go back to it", String(root.count)]] : []),

@@ -6,6 +6,9 @@ const PAIRS_MAX = 1200;      // with more links, one line stands for both direct
 const LABEL_HEIGHT = 13;
 const DEPTH_STEPS = [1, 16e3, 64e3, 256e3, 1e6, 4e6];
 
+// A load in tenths. The log has no load below two tenths.
+const loadText = (tenths) => (tenths ? `${tenths * 10} %` : "below 20 %");
+
 class FabricMap {
   constructor(canvas, run) {
     Object.assign(this, { canvas, run, pen: canvas.getContext("2d"), zoom: 1, left: 0, top: 0, alone: run.links.length / 2 > PAIRS_MAX });

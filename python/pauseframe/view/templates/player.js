@@ -97,7 +97,7 @@ class View {
     let text = "";
     if (found && "pod" in found) text = `${map.folds.labels[found.pod]}: click to ${map.folds.isFolded(found.pod) ? "open" : "fold"}`;
     else if (found && "node" in found) text = run.nodes[found.node];
-    else if (found) text = `${run.portName(found.port)}, ${run.arrow(found.port)}: load ${map.load[found.port] * 10} %, queue ${formatBytes(map.depth[found.port])}${map.paused[found.port] ? ", paused" : ""}`;
+    else if (found) text = `${run.portName(found.port)}, ${run.arrow(found.port)}: load ${loadText(map.load[found.port])}, queue ${formatBytes(map.depth[found.port])}${map.paused[found.port] ? ", paused" : ""}`;
     tip.hidden = !text;
     tip.textContent = text;
     const left = x > map.width / 2;
