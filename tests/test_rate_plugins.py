@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pauseframe as pf
+import polars as pl
 import pytest
 from pauseframe import _core
 
@@ -82,6 +83,20 @@ def test_a_window_holds(tmp_path):
     rtt = run.flows.to_polars()["fct_us"][0] / (1e6 / PER_PACKET / 2)
     # Two packets in each round trip: four microseconds of links, a packet on two of them and its acknowledgement.
     assert rtt == pytest.approx(4 + 2 * ON_THE_WIRE * 8 / 100e3, abs=0.05)
+
+
+def test_packets_below_a_window_are_acknowledged(tmp_path):
+    """`window=True` alone changes nothing: every packet asks for an acknowledgement while the window is above 0."""
+    one = INCAST.replace("hosts = 9", "hosts = 2").replace("senders = 8", "senders = 1")
+    acks = {}
+    for size in (0, 1 << 30):
+        body = f"def on_start(self, pair):\n    pair.window = {size}\n\ndef on_ack(self, pair, ack):\n    pass\n"
+        file, name = written(tmp_path, body, options=", window=True")
+        ports = ran(file, name, one).ports.to_polars()
+        acks[size] = ports.filter(pl.col("port").cast(pl.String) == "host0:0")["tx_packets"].sum()
+    packets = -(-1_000_000 // PER_PACKET)
+    assert acks[1 << 30] == packets
+    assert packets // 17 < acks[0] < packets // 10, "rdma_ack_every is 16"
 
 
 def test_a_timer_comes_when_it_is_due(tmp_path):
