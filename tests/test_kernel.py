@@ -666,6 +666,13 @@ def test_what_is_no_source_and_no_configuration_is_named(source, tmp_path):
         pauseframe.kernel._recipe("6.12", 1000, None, tmp_path, None)
     with pytest.raises(InputError, match="cannot read"):
         pauseframe.kernel._recipe("6.12", 1000, None, None, tmp_path / "nowhere")
+    image = tmp_path / "image"
+    image.write_bytes(b"\x7fELF Linux version 6.13.7 time-travel-timer")
+    assert pauseframe.kernel._recipe("6.12", 1000, image, None, None)["version"] == "own"
+    image.write_bytes(b"\x7fELF Linux version 6.13.7")
+    for other in (image, Path(sys.executable), source / "Makefile"):
+        with pytest.raises(InputError, match="is no user-mode kernel with time travel"):
+            pauseframe.kernel._recipe("6.12", 1000, other, None, None)
     done = cli("kernel", "build", "--kernel", source / "Makefile", "--source", source)
     assert (done.returncode, "do not go with it" in done.stderr) == (2, True)
 

@@ -30,6 +30,8 @@ NEEDED = ("UML_TIME_TRAVEL_SUPPORT", "VIRTIO_UML", "VIRTIO_NET", "TCP_CONG_DCTCP
 """Options without which a kernel is of no use here."""
 PARTS = ("linux", "agent", "shim.so")
 """What a folder of a kernel has."""
+_IN_IMAGE = (b"Linux version ", b"time-travel-timer")
+"""What every image of a user-mode kernel with time travel has: the banner, and the name of its clock."""
 _SOURCE = Path("/usr/src")
 _LINES_OF_LOG = 15
 
@@ -196,6 +198,11 @@ def _recipe(version: str, hz: int, kernel: Path | None, source: Path | None, con
     """What a kernel is built from, and the name of its folder."""
     if kernel is not None:
         digest = _digest(kernel)
+        if missing := [text for text in _IN_IMAGE if text not in kernel.read_bytes()]:
+            raise InputError(
+                f"{kernel} is no user-mode kernel with time travel, as it lacks {missing[0].decode()!r}: give the file "
+                "linux of make ARCH=um with CONFIG_UML_TIME_TRAVEL_SUPPORT=y, or leave out --kernel to build one"
+            )
         return {"folder": f"own-{digest[:12]}", "version": "own", "image": digest}
     if source is not None:
         version = _version_of(source)
