@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from pauseframe import _core
 from pauseframe.cli._common import is_own_page
 from pauseframe.plugins import abi, classes, load, records
+from pauseframe.plugins.check import check
 from pauseframe.run import resolve
 from test_cli import cli
 
@@ -502,6 +504,19 @@ def test_what_is_no_library(tmp_path):
         pf.run(INCAST, plugins=[empty], progress=False)
     with pytest.raises(TypeError, match="give a list"):
         pf.run(INCAST, plugins=str(empty), progress=False)
+
+
+def test_one_class_or_file_is_no_list():
+    class Mine:
+        """One class."""
+
+    for given, shown in ((Mine, "Mine"), ("mine.py", "'mine.py'"), (Path("mine.py"), "'mine.py'")):
+        wanted = re.escape(f"plugins={shown}: give a list, such as plugins=[{shown}]")
+        for command in (partial(pf.run, INCAST), partial(pf.sweep, INCAST, out="out"), partial(pf.run_flows, INCAST)):
+            with pytest.raises(TypeError, match=wanted):
+                command(plugins=given)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=wanted):
+            check(given)  # type: ignore[arg-type]
 
 
 def test_two_plugins_cannot_share_a_key(tmp_path):

@@ -210,8 +210,6 @@ def load_for(scenario: Scenario | _core.Resolved | str | Path, plugins: Plugins)
     from pauseframe.plugins.load import files_of, load
 
     text, base_dir, _ = source_of(scenario)
-    if isinstance(plugins, str | Path):
-        raise TypeError(f"plugins={plugins!r}: give a list, such as plugins=[{str(plugins)!r}]")
     load(files_of(text) if isinstance(plugins, bool) else plugins, base_dir)
 
 

@@ -66,9 +66,14 @@ EXITS = 'it ends the program, as sys.exit does: keep what a script does under if
 def load(plugins: Sequence[str | Path | type], base_dir: str | Path = ".", *, quiet: bool = False) -> list[LoadedFile]:
     """Loads plug-ins that are not loaded yet. Relative paths start at `base_dir`, or at the working folder.
 
-    Raises InputError if a file is not a plug-in, and FileNotFoundError if it does not exist. Unless `quiet`, a note on
+    Raises InputError if a file is not a plug-in, FileNotFoundError if it does not exist, and TypeError if `plugins` is
+    no list. Unless `quiet`, a note on
     stderr names those that no time limit ends.
     """
+    given: object = plugins
+    if isinstance(given, str | Path | type):
+        name = given.__name__ if isinstance(given, type) else repr(str(given))
+        raise TypeError(f"plugins={name}: give a list, such as plugins=[{name}]")
     before = loaded_files()
     files = [_load_class(one) if isinstance(one, type) else _load_path(Path(one), Path(base_dir)) for one in plugins]
     for file in [] if quiet else dict.fromkeys(files):
