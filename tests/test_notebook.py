@@ -71,3 +71,13 @@ def test_what_cannot_be_shown_names_the_cure(run: pf.Run, tmp_path: Path) -> Non
     path = run.plot().save(tmp_path / "plot.html")
     assert path.stat().st_size < 150_000
     assert repr(run.plot()).startswith("<figure of received_bps")
+
+
+def test_a_control_without_alpha_is_named() -> None:
+    flows = {"record.series": {"every": "10 us", "flows": ["*"]}, "record.states": False}
+    cubic, dctcp = {"transport.preset": "cubic"}, {"transport.preset": "dctcp"}
+    with pytest.raises(pf.InputError, match=r"has samples of flows.*alpha\(self\)"):
+        pf.run(SCENARIO, set=cubic | flows, progress=False).plot("alpha")
+    with pytest.raises(pf.InputError, match=r"record them with record\.series"):
+        pf.run(SCENARIO, set=cubic | {"record.series": False}, progress=False).plot("alpha")
+    assert pf.run(SCENARIO, set=dctcp | flows, progress=False).plot("alpha").html

@@ -62,6 +62,11 @@ def plot_runs(runs: Sequence[RunData], metric: str, lines: str | None) -> Inline
             {trace["name"] for group in others for _, figure in group.parts for trace in figure["data"]}
         ):
             raise InputError(f"no samples of {metric} have a name like {lines}; recorded are {', '.join(known[:8])}")
+        if metric == "alpha" and figures.line_figures(runs, lines, ["cwnd_bytes"]):
+            raise InputError(
+                "the run has samples of flows, but their congestion control has no alpha: DCTCP has one, and a plug-in "
+                "with a method alpha(self) that returns a number"
+            )
         names = "" if lines is None else f" for a name like {lines}"
         raise InputError(
             f'the run has no samples of {metric}{names}: record them with record.series = {{ every = "10 us", '
