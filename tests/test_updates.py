@@ -513,6 +513,21 @@ def test_a_dead_port_of_a_host_moves_no_other(fabric, named, tmp_path):
     assert (back["moved_hosts"], back["kept"]) == ([], update["kept"])
 
 
+@pytest.mark.parametrize("engine", ["up_down", "shortest_path"])
+def test_of_parallel_links_the_one_that_is_gone_loses_its_rows(engine, tmp_path):
+    """The plan's fabric has no port names; without a link it names what is left, so ports tell which of two is gone."""
+    whole = pf.load_topology("pgft:m=2x2,w=1x1,p=1x2")
+    switches = {name for name, kind, _ in whole.nodes() if kind != "host"}
+    routes = pf.plan_routes(whole, engine, vlans=1)
+    for lost in [number for number, (a, b, *_) in enumerate(whole.links()) if {a, b} <= switches]:
+        new = whole.without([lost])
+        update = update_routes(routes, new, failed=True)
+        assert {frozenset(ports) for ports in update["topology"].ports()} == {frozenset(ports) for ports in new.ports()}
+        write_update(update, tmp_path / f"{engine}{lost}")
+        plan = tmp_path / f"{engine}{lost}" / "plan"
+        assert pf.read_routes(str(plan), new).check()["clean"]
+
+
 UNCHANGED = (
     ("dragonfly:p=1,a=4,h=1,g=5", None),
     ("jellyfish:switches=14,network_ports=4,hosts_per_switch=2", None),

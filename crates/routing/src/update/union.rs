@@ -1,8 +1,8 @@
 //! The union of the old and the new topology, on which an update takes place.
 //!
 //! Two nodes are the same if they have the same name. Two links are the same if they join the same nodes by
-//! ports of the same names; if one of the files contains no port names, links between the same nodes are
-//! matched in their order. A host that moves, appears or disappears exists at both places, because packets to
+//! ports of the same names. Ports without names in the old topology have those that a file of it would get (`eth1`, `eth2` ..); what remains between
+//! the same nodes is matched in its order if one of the files contains no port names. A host that moves, appears or disappears exists at both places, because packets to
 //! its old place are in flight until the old tables are removed.
 
 use crate::RoutingError;
@@ -50,6 +50,16 @@ fn ports<'a>(topology: &'a Topology, labels: &'a Labels, link: LinkId) -> Option
     Some(named.map(|(_, port)| port))
 }
 
+/// As [`ports`], with the names that ports without one get when the topology is written.
+fn default_ports((topology, labels): (&Topology, &Labels), link: LinkId) -> [String; 2] {
+    let mut named = [0, 1].map(|end| {
+        let port = PortId::of_link(link, end);
+        (topology.nodes()[topology.owner(port)].name.as_str(), labels.port_or_default(topology, port))
+    });
+    named.sort_unstable();
+    named.map(|(_, port)| port)
+}
+
 /// For each new link, the old link that it matches.
 fn matched(old: (&Topology, &Labels), new: (&Topology, &Labels)) -> Vec<Option<LinkId>> {
     let mut left: BTreeMap<[&str; 2], Vec<LinkId>> = BTreeMap::new();
@@ -66,6 +76,7 @@ fn matched(old: (&Topology, &Labels), new: (&Topology, &Labels)) -> Vec<Option<L
             let here = ports(new.0, new.1, link);
             let same = |other: &LinkId| match (ports(old.0, old.1, *other), here) {
                 (Some(there), Some(here)) => there == here,
+                (None, Some(here)) if by_name => default_ports(old, *other) == here,
                 _ => !by_name,
             };
             found[link.0 as usize] = candidates.iter().position(same).map(|at| candidates.remove(at));
