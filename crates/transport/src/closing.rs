@@ -75,6 +75,11 @@ impl Connection {
         self.life.as_ref().is_some_and(|life| life.fin == FinState::Acked && life.peer_fin)
     }
 
+    /// Whether the peer has closed and all of its data have arrived.
+    pub fn has_peer_closed(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.peer_fin)
+    }
+
     /// The state after `close` (Linux `tcp_states.h`).
     pub(crate) fn linux_closing_state(&self) -> i64 {
         let life = self.life.as_deref();

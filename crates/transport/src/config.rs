@@ -476,6 +476,11 @@ impl TcpConfig {
         doubled.saturating_add(self.rto.max.saturating_mul(u64::from(self.retries.saturating_sub(doublings))))
     }
 
+    /// The most bytes that a socket takes before data are acknowledged; `None`: any number.
+    pub fn largest_write(&self) -> Option<u64> {
+        (self.send_buffer != SendBuffer::Unlimited).then(|| u64::from(self.send_buffer_max))
+    }
+
     /// Whether a timestamp times the answer to a retransmission, which gives no round-trip time by itself.
     pub(crate) fn times_by_stamps(&self) -> bool {
         self.timestamps && self.is_enabled(Mechanism::RttOfTimestamp)

@@ -5,7 +5,7 @@ use super::parse::{Action, Call, Packet, Script, When, at};
 use super::{Outcome, Setup, Snippet, Stop, Verdict};
 use pauseframe_transport::{Connection, TcpConfig, TcpFlags};
 use pauseframe_units::{Span, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// How long `*` waits.
@@ -38,8 +38,19 @@ struct Player<'a> {
     snippets: Vec<Snippet>,
     /// Calls that block: when each ends, its line, and the call.
     blocked: Vec<(Time, usize, &'a Call)>,
-    /// The application has closed.
+    /// By descriptor, the sockets that are not closed.
+    sockets: BTreeMap<String, Socket>,
+    /// The application has closed its direction.
     closed: bool,
+}
+
+/// What a descriptor of the script stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Socket {
+    /// Made by `socket`; it may listen.
+    Unconnected,
+    /// The connection under test, or one that `connect` has begun.
+    Connection,
 }
 
 impl<'a> Player<'a> {
@@ -55,6 +66,7 @@ impl<'a> Player<'a> {
             read: 0,
             snippets: Vec::new(),
             blocked: Vec::new(),
+            sockets: BTreeMap::new(),
             closed: false,
         }
     }
@@ -203,10 +215,18 @@ impl<'a> Player<'a> {
         let result = call.result.split_whitespace().next().unwrap_or("");
         let count =
             |index: usize| call.arguments.get(index).and_then(|argument| argument.parse::<u64>().ok());
+        let socket = self.socket_of(call)?;
         match call.name.as_str() {
-            "socket" | "bind" | "listen" | "setsockopt" | "fcntl" if !fails => Ok(()),
-            "connect" if !fails || call.result.contains("EINPROGRESS") => self.connect(),
-            "accept" if !fails && self.connection()?.is_established() => Ok(()),
+            "socket" if !fails => {
+                self.sockets.insert(result.to_owned(), Socket::Unconnected);
+                Ok(())
+            }
+            "bind" | "listen" | "setsockopt" | "fcntl" if !fails => Ok(()),
+            "connect" if !fails || call.result.contains("EINPROGRESS") => self.connect(call),
+            "accept" if !fails && self.connection()?.is_established() => {
+                self.sockets.insert(result.to_owned(), Socket::Connection);
+                Ok(())
+            }
             "accept" if !fails => Err(Stop::Failed("accept: the connection is not established".to_owned())),
             "getsockopt" if call.arguments.get(2).is_some_and(|option| option == "SO_ERROR") && !fails => {
                 let failure = self.connection()?.failure();
@@ -217,33 +237,19 @@ impl<'a> Player<'a> {
                     Err(Stop::Failed(format!("SO_ERROR: {failure:?}")))
                 }
             }
-            "write" | "send" if self.closed && call.result.starts_with("-1 EPIPE") => Ok(()),
             "getsockopt" if call.arguments.get(2).is_some_and(|option| option == "TCP_MAXSEG") && !fails => {
                 let mss = self.config.mss;
                 let wanted = call.arguments.get(3).is_some_and(|value| *value == format!("[{mss}]"));
                 if wanted { Ok(()) } else { Err(Stop::Failed(format!("TCP_MAXSEG is {mss}"))) }
             }
-            "write" | "send" | "sendto" if !fails => {
-                if let Some(flags) =
-                    call.arguments.get(3).filter(|_| call.name != "write").filter(|flags| *flags != "0")
-                {
-                    return Err(Stop::NotApplicable(format!("{} with {flags}", call.name)));
-                }
-                let bytes =
-                    count(2).ok_or_else(|| Stop::Failed("the call needs a number of bytes".to_owned()))?;
-                if result != bytes.to_string() {
-                    return Err(Stop::NotApplicable(format!("a write that returns {result} of {bytes}")));
-                }
-                let now = self.now;
-                self.connection()?.write(bytes, now);
-                self.poll();
-                Ok(())
+            "write" | "send" | "sendto" | "read" | "recv" if socket != Some(Socket::Connection) => {
+                let descriptor = &call.arguments[0];
+                Err(Stop::Failed(format!("{}: the socket {descriptor} is not connected", call.name)))
             }
+            "write" | "send" if self.closed && call.result.starts_with("-1 EPIPE") => Ok(()),
+            "write" | "send" | "sendto" if !fails => self.write(call, count(2), result),
             "read" | "recv" => self.read(count(2).unwrap_or(0), result, &call.result),
-            "close" if !fails => {
-                self.close();
-                Ok(())
-            }
+            "close" if !fails => self.close_socket(&call.arguments[0]),
             "shutdown" if !fails && call.arguments.get(1).is_some_and(|how| how == "SHUT_WR") => {
                 self.close();
                 Ok(())
@@ -253,20 +259,77 @@ impl<'a> Player<'a> {
         }
     }
 
-    fn connect(&mut self) -> Result<(), Stop> {
+    /// The socket of the call's first argument, which all calls but `socket` need.
+    fn socket_of(&self, call: &Call) -> Result<Option<Socket>, Stop> {
+        const OF_A_SOCKET: [&str; 14] = [
+            "bind",
+            "listen",
+            "setsockopt",
+            "getsockopt",
+            "fcntl",
+            "connect",
+            "accept",
+            "write",
+            "send",
+            "sendto",
+            "read",
+            "recv",
+            "close",
+            "shutdown",
+        ];
+        if !OF_A_SOCKET.contains(&call.name.as_str()) {
+            return Ok(None);
+        }
+        let descriptor = call.arguments.first().map_or("", String::as_str);
+        let socket = self.sockets.get(descriptor).copied();
+        let unknown =
+            || Stop::Failed(format!("{}: no open socket has the descriptor {descriptor:?}", call.name));
+        socket.map(Some).ok_or_else(unknown)
+    }
+
+    fn write(&mut self, call: &Call, bytes: Option<u64>, result: &str) -> Result<(), Stop> {
+        if let Some(flags) =
+            call.arguments.get(3).filter(|_| call.name != "write").filter(|flags| *flags != "0")
+        {
+            return Err(Stop::NotApplicable(format!("{} with {flags}", call.name)));
+        }
+        if self.closed {
+            return Err(Stop::Failed(format!("{} after the end of sending returns -1 EPIPE", call.name)));
+        }
+        let bytes = bytes.ok_or_else(|| Stop::Failed("the call needs a number of bytes".to_owned()))?;
+        if result != bytes.to_string() {
+            return Err(Stop::NotApplicable(format!("a write that returns {result} of {bytes}")));
+        }
+        let now = self.now;
+        if let Some(room) = self.config.largest_write().filter(|room| bytes > *room) {
+            return Err(Stop::NotApplicable(format!(
+                "a write of {bytes} bytes into a send buffer of {room}"
+            )));
+        }
+        self.connection()?.write(bytes, now);
+        self.poll();
+        Ok(())
+    }
+
+    fn connect(&mut self, call: &Call) -> Result<(), Stop> {
         if !self.setup.opens {
             return Err(Stop::NotApplicable("connect beside a connection of the peer".to_owned()));
         }
         self.connection = Some(Connection::open(self.config.clone(), ISS, PEER_ISS, self.now));
+        self.sockets.insert(call.arguments[0].clone(), Socket::Connection);
         self.poll();
         Ok(())
     }
 
     /// Our reader has taken everything already; the script's reads are counted against it.
     fn read(&mut self, most: u64, result: &str, text: &str) -> Result<(), Stop> {
-        let unread = self.connection()?.delivered_bytes() - self.read;
-        if text.starts_with("-1 EAGAIN") && unread == 0 {
-            return Ok(());
+        let read = self.read;
+        let connection = self.connection()?;
+        let (unread, has_ended) = (connection.delivered_bytes() - read, connection.has_peer_closed());
+        if unread == 0 && !has_ended && most > 0 {
+            let waits = "read waits, or returns -1 EAGAIN: nothing has come, and the peer has not closed";
+            let would_block = text.starts_with("-1 EAGAIN");
+            return if would_block { Ok(()) } else { Err(Stop::Failed(format!("{waits}, not {text}"))) };
         }
         let bytes = unread.min(most);
         if result != bytes.to_string() {
@@ -276,9 +339,24 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
+    /// Closes one socket: the connection, or one that it does not depend on.
+    fn close_socket(&mut self, descriptor: &str) -> Result<(), Stop> {
+        let closed = self.sockets.remove(descriptor);
+        if closed == Some(Socket::Connection) {
+            self.close();
+        } else if self.connection.is_some()
+            && !self.sockets.values().any(|left| *left == Socket::Connection)
+            && !self.closed
+        {
+            return Err(Stop::NotApplicable(
+                "a listening socket that closes before its connection is accepted".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
     fn close(&mut self) {
         let now = self.now;
-        // The listening socket of a script without a connection may be closed as well.
         if let Some(connection) = &mut self.connection {
             connection.close(now);
             self.closed = true;

@@ -54,7 +54,7 @@ fn a_wrong_expectation_fails_at_its_line() {
         ("+0 > [ect0] P. 1:10001(10000) ack 1\n", 10, "[noecn]"),
         ("+0 > P. 1:10001(10000) ack 1 <sack 1:2>\n", 10, "<1:2>"),
         ("+0 > P. 1:10001(10000) ack 1\n+1 > . 9001:10001(1000) ack 1\n", 11, "sent at"),
-        ("+0 read(4, ..., 10) = 5\n", 10, "read returns 0"),
+        ("+0 read(4, ..., 10) = 5\n", 10, "read waits"),
         ("+0 > P. 1:10001(10000) ack 1\n+0 > P. 10001:10002(1) ack 1\n", 11, "nothing was sent"),
     ] {
         let Verdict::Failed(at, found) = verdict(rest) else {
@@ -66,6 +66,35 @@ fn a_wrong_expectation_fails_at_its_line() {
 }
 
 /// PSH and lengths of single segments count only where the script demands it.
+/// A call that no kernel would answer so.
+#[test]
+fn impossible_calls_fail_at_their_line() {
+    for (rest, why) in [
+        ("+0 write(9, ..., 1000) = 1000\n", "no open socket has the descriptor \"9\""),
+        ("+0 setsockopt(5, SOL_SOCKET, SO_REUSEADDR, [1], 4) = 0\n", "descriptor \"5\""),
+        ("+0 write(3, ..., 1000) = 1000\n", "the socket 3 is not connected"),
+        ("+0 read(4, ..., 1000) = 0\n", "read waits"),
+        ("+0 shutdown(4, SHUT_WR) = 0\n+0 write(4, ..., 1000) = 1000\n", "EPIPE"),
+        ("+0 close(4) = 0\n+0 write(4, ..., 1000) = 1000\n", "descriptor \"4\""),
+        ("+0 close(4) = 0\n+0 close(4) = 0\n", "descriptor \"4\""),
+    ] {
+        let found = verdict(rest);
+        let line = 9 + rest.lines().count();
+        assert!(
+            matches!(&found, Verdict::Failed(at, text) if *at == line && text.contains(why)),
+            "{rest}: {found:?}"
+        );
+    }
+    for rest in [
+        "+0 close(3) = 0\n+0 > P. 1:10001(10000) ack 1\n",
+        "+0 shutdown(4, SHUT_WR) = 0\n+0 write(4, ..., 1000) = -1 EPIPE (Broken pipe)\n",
+        "+.1 < F. 1:1(0) ack 1 win 320\n+0 read(4, ..., 1000) = 0\n",
+        "+0 read(4, ..., 1000) = -1 EAGAIN (Resource temporarily unavailable)\n",
+    ] {
+        assert_eq!(verdict(rest), Verdict::Passed, "{rest}");
+    }
+}
+
 #[test]
 fn strict_segments_are_compared_in_full() {
     let text = script("+0 > . 1:1001(1000) ack 1\n+0 > . 1001:10001(9000) ack 1\n");
