@@ -264,6 +264,10 @@ fn check_recovery(control: RdmaControl) -> Result<(), String> {
     let mut player = Player::new(control);
     (0..ROUNDS).try_for_each(|_| player.congested_round())?;
     let low = player.allowed(BASE_RTT);
+    if low >= LINE {
+        // It has not slowed down, which breaks another rule.
+        return Ok(());
+    }
     for _ in 0..10_000 {
         player.quiet_round()?;
         if player.allowed(BASE_RTT) > low {
@@ -290,9 +294,9 @@ mod tests {
     }
 
     #[test]
-    fn line_rate_alone_breaks_the_rules_of_congestion_and_recovery() {
+    fn line_rate_alone_breaks_the_rule_of_congestion_only() {
         assert!(check_reaction_to_congestion(ControlName::None.into()).is_err());
-        assert!(check_recovery(ControlName::None.into()).is_err());
+        assert_eq!(check_recovery(ControlName::None.into()), Ok(()));
     }
 
     /// In the 500 us of a round with a full queue a line of 100 Gb/s sends 6.25 MB, in a quiet one a packet.

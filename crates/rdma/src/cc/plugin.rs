@@ -139,6 +139,9 @@ impl PluginControl {
                     before.now
                 ));
             }
+            if self.functions().on_timer.is_none() {
+                fail("set timer, but the algorithm has no function on_timer");
+            }
             self.timer = if pair.timer == 0 { Time::MAX } else { Time(pair.timer as u64) };
         }
     }

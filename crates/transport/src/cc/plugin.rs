@@ -98,7 +98,7 @@ impl Plugin {
         let before = saturate_to_i64(window.cwnd);
         if raw.cwnd != before {
             if function == PluginFunction::OnAck {
-                let message = "changed cwnd, which only increase (or on_delivery) may; on_ack may set ssthresh and pacing_rate";
+                let message = "changed cwnd, which only increase (or on_delivery) may; on_ack may set ssthresh, pacing_rate and timer";
                 self.instance.fail(function, message);
             }
             window.cwnd = self.clamp_window(function, "cwnd", raw.cwnd, window.mss);
