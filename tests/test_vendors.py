@@ -494,6 +494,24 @@ def test_a_mixed_fabric_is_simulated(mixed, tmp_path):
     assert summary["drops"] == 0
 
 
+def test_what_no_simulated_fabric_has_is_not_called_mapped(tmp_path):
+    """Statements that rules read, but the scenario lacks; `lint --design` lists them as uncompared."""
+    own = Mixed()
+    own.eos["arista0"] = own.eos["arista0"].replace(
+        "   uc-tx-queue 3\n", "   uc-tx-queue 3\n      shape rate 5000000 kbps\n"
+    )
+    node = own.set("cumulus0")
+    pfc = node["qos"]["pfc"]
+    name = next(iter(pfc))
+    pfc[name] |= {"rx": "disable", "xoff-threshold": 20_000}
+    own.write(tmp_path)
+    found = import_fabric(read_fabric([tmp_path]), load="incast")
+    state = {row["key"]: (row["state"], row["how"]) for row in found.rows}
+    assert state["qos profile / shape rate"] == ("not held", "the simulator has no shaper")
+    assert state["qos pfc * rx"] == ("not held", "ports are simulated as if they obeyed pauses")
+    assert state["qos pfc * xoff-threshold"] == ("not held", "used only with port-buffer and xoff-threshold")
+
+
 def test_pages_of_rules_say_to_whom_they_apply():
     kinds = {code: set(rule.devices) for code, rule in rules().items()}
     assert {"nvue", "eos"} <= kinds["PF053"]

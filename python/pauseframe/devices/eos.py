@@ -292,6 +292,8 @@ def _queues(found: Statements, switch: Switch, port: Port, section: str) -> None
         percent = _value(found, _whole(1, 100), "bandwidth percent ", section, sub)
         found.has(section, sub, "random-detect ecn count")
         most = _value(found, _shape, "shape rate ", section, sub)
+        shapes = [name for name in found.names(section, sub) if name.startswith("shape rate ")]
+        found.hold_not("the simulator has no shaper", *((section, sub, name) for name in shapes))
         if strict or percent or plain or most:
             kind = "STRICT" if strict else "DWRR"
             switch.schedulers[name] = Scheduler(name, kind, percent or 1, most)
@@ -357,6 +359,8 @@ def _channel(found: Statements, switch: Switch, section: str) -> None:
     channel.min_links = _value(found, _whole(0, 1024), "port-channel min-links ", section)
     channel.up = not found.has(section, "shutdown")
     channel.fallback = _one(found, "port-channel lacp fallback", section) is not None
+    fallbacks = [name for name in found.names(section) if name.startswith("port-channel lacp fallback")]
+    found.hold_not("the simulator has no such setting", *((section, name) for name in fallbacks))
     number = _one(found, "mlag ", section)
     channel.mclag = f"mlag {number}" if number else ""
 

@@ -320,6 +320,7 @@ def _paused(found: Statements, profile: str, roce: str) -> frozenset[int]:
         own = {3}
     if found.word(SWITCH, *base, "rx") is False:
         found.remarks.append(f"qos pfc {profile} rx disable: ports that do not obey pauses are judged as if they did")
+        found.hold_not("ports are simulated as if they obeyed pauses", (*base, "rx"))
     return frozenset(() if found.word(SWITCH, *base, "tx") is False else own)
 
 
@@ -335,6 +336,7 @@ def _buffers(found: Statements, switch: Switch, port: Port, profile: str, roce: 
         given = bool(size and xoff)
         if not given and (size or xoff or xon):
             found.remarks.append(f"qos pfc {profile}: {', '.join(names)}: used only with the first two given")
+            found.hold_not(f"used only with {names[0]} and {names[1]}", *((*base, name) for name in names))
         switch.profiles[profile] = BufferProfile(
             profile, size=size, xon=xon, xoff=max(size - xoff, 0) if given else 0, computed=not given
         )
@@ -362,6 +364,7 @@ def _bond(found: Statements, key: str, name: str) -> Channel:
     channel.mode = found.word(modes, *base, "mode") or "active"
     channel.fast = found.word({"fast": True, "slow": False}, *base, "lacp-rate") is not False
     channel.fallback = found.word(SWITCH, *base, "lacp-bypass") or False
+    found.hold_not("the simulator has no such setting", (*base, "mode"), (*base, "lacp-bypass"))
     identifier = found.get(*base, "mlag", "id")
     channel.mclag = f"mlag {identifier}" if identifier else ""
     channel.up = not found.has("interface", key, "link", "state", "down")

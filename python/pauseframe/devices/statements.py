@@ -36,6 +36,8 @@ class Statements:
     """Statements whose value is not understood: they are named, and do not count as read."""
     dangling: dict[Path, str] = field(default_factory=dict)
     """Statements that name something, and the kind and name of it, which no statement defines."""
+    unheld: dict[Path, str] = field(default_factory=dict)
+    """Statements that rules read, and why a simulated fabric has nothing of them."""
     remarks: list[str] = field(default_factory=list)
     """What was read and has no place in the device model."""
     _children: dict[Path, dict[str, None]] = field(default_factory=dict)
@@ -129,6 +131,14 @@ class Statements:
         return {kind: (True, lines) for kind, lines in read.items()} | {
             kind: (False, lines) for kind, lines in unread.items()
         }
+
+    def hold_not(self, why: str, *paths: Path) -> None:
+        """Notes statements that rules read and a simulated fabric has nothing of."""
+        self.unheld |= dict.fromkeys(paths, why)
+
+    def unheld_kinds(self) -> dict[str, str]:
+        """Kinds of which a simulated fabric lacks a statement, with the reason."""
+        return {self.general(path): why for path, why in self.unheld.items() if path in self.leaves}
 
     def notes(self) -> Iterator[str]:
         """A note for each kind of statement that was not read, with file and lines."""

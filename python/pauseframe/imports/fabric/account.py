@@ -248,9 +248,13 @@ def rows_of(
                     fates[key] = fate
                     count[key] += 1
     for statements in vendors.values():
+        lacks = statements.unheld_kinds()
         for kind, (taken, lines) in statements.kinds().items():
             held = taken and not kind.startswith(ROUTING) and " ip address" not in kind
-            fates[kind] = Fate("mapped", "as SONiC's field of the same meaning") if held else UNREAD
+            fate = Fate("mapped", "as SONiC's field of the same meaning") if held else UNREAD
+            # Of several switches one that lacks it decides.
+            if kind not in fates or fates[kind].state != "not held":
+                fates[kind] = Fate("not held", lacks[kind]) if kind in lacks else fate
             count[kind] += len(lines)
     states = ("used", "mapped", "not held")
     order = sorted(fates, key=lambda key: (states.index(fates[key].state), key))
