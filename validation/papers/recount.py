@@ -67,13 +67,15 @@ FULL = """
 Short experiments have the papers' size already; the others run at that size with `--full`. Runs with `--full` and the
 joint scan below have [ideal clocks](../models/clocks.md): they are older than the default of real clocks.
 """
+SIZES = {"full": "the papers' size", "quick": "the reduced size"}
 DIFFERING = """
 ## What differs
 
 Each entry has the claim, the paper's number if it gives one, the parts that differ here, and the reason. The number of
 a part is a median: for A over B of the ratio, for a change of the relative change (-0.27 is 27 % less), for an order of
 the smallest ratio of neighbours, which is below 1 if they are not in order. The numbers are those of the papers' size
-where the experiment has run at that size. Claims with an asterisk have the right shape.
+where the claim differs at that size. Claims with an asterisk have the right shape; where the other size reproduces a
+claim, the entry names the size at which it differs.
 """
 
 
@@ -181,18 +183,21 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
 
 
 def differing(claims: list[Judged]) -> Iterator[str]:
-    """Claims that are not reproduced, with reasons; at the papers' size where it was run."""
+    """Claims that a size does not reproduce, with reasons: the papers' size if it is one of these."""
     yield DIFFERING
     for _, claim, sizes in claims:
-        known = sizes.get("full", sizes.get("quick"))
-        if known is not None and known["verdict"] != "reproduced":
+        missing = [size for size in ("full", "quick") if size in sizes and sizes[size]["verdict"] != "reproduced"]
+        if missing:
+            known = sizes[missing[0]]
             pairs = zip(claim.parts, known["parts"], strict=False)
             missed = [(part, found) for part, found in pairs if found["verdict"] != "reproduced"]
             here = "; ".join(f"{_title(part)}: {_number(found['median'])}" for part, found in missed)
             shape = "\\*" if known["verdict"] == "shape only" else ""
             numbers = claim.claimed.removeprefix("recalled: ") if re.search(r"\d", claim.claimed) else ""
             paper = f" *Paper:* {numbers}." if numbers else ""
-            yield f"- **{claim.id}{shape}** {claim.text}.{paper} *Here:* {here}. {known['why'] or _too_few(known)}"
+            only = f" (at {SIZES[missing[0]]} only)" if len(sizes) > len(missing) else ""
+            why = known["why"] or _too_few(known)
+            yield f"- **{claim.id}{shape}**{only} {claim.text}.{paper} *Here:* {here}. {why}"
 
 
 def hanging() -> Iterator[str]:

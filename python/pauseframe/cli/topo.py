@@ -95,4 +95,5 @@ def families(as_json: AsJson = False) -> None:
     """List the topology families and their parameters."""
     from pauseframe import _core
 
-    print_known(_core.families(), as_json, "each also takes rate, delay, fabric_rate and fabric_delay")
+    others = "rate, delay, fabric_rate, fabric_delay, ports_per_host and planes"
+    print_known(_core.families(), as_json, f"each also takes {others}")
