@@ -14,7 +14,8 @@ from pauseframe.devices.read import read_fabric
 from pauseframe.devices.statements import ranges
 from pauseframe.devices.wiring import lldp_neighbours
 from pauseframe.imports.fabric import import_fabric
-from pauseframe.lint import output
+from pauseframe.lint import engine, output
+from pauseframe.lint.design import read_design
 from pauseframe.lint.engine import judge, rules
 from pauseframe.lint.fix import fix
 from pauseframe.lint.locate import Locator
@@ -510,6 +511,21 @@ def test_what_no_simulated_fabric_has_is_not_called_mapped(tmp_path):
     assert state["qos profile / shape rate"] == ("not held", "the simulator has no shaper")
     assert state["qos pfc * rx"] == ("not held", "ports are simulated as if they obeyed pauses")
     assert state["qos pfc * xoff-threshold"] == ("not held", "used only with port-buffer and xoff-threshold")
+
+
+def test_a_design_names_places_that_other_vendors_have(tmp_path):
+    """A longer cable is one error, at the port that has it: the memory that follows from it stands in no statement."""
+    own = Mixed()
+    own.write(tmp_path / "before")
+    source = tmp_path / "good.toml"
+    source.write_text(import_fabric(read_fabric([tmp_path / "before"]), load="roce").toml)
+    own.set("cumulus0")["qos"]["pfc"]["uplinks"]["cable-length"] = 300
+    root = tmp_path / "after"
+    own.write(root)
+    report = engine.lint([root], design=read_design(source, [root], None), select=["PF091"])
+    [finding] = report.findings
+    assert str(finding.place) == "cumulus0 interface swp11 qos pfc profile"
+    assert not finding.patch
 
 
 def test_pages_of_rules_say_to_whom_they_apply():

@@ -12,7 +12,7 @@ from pauseframe.imports.fabric.scenario import NOT_HELD
 from pauseframe.imports.fabric.switches import SHARED_BUFFER
 from pauseframe.lint.finding import Finding, PatchOperation
 from pauseframe.lint.imported import restored
-from pauseframe.lint.imported.facts import BUFFER, LINK, Fact, plain, size
+from pauseframe.lint.imported.facts import BUFFER, LINK, POOL, Fact, plain, size
 from pauseframe.lint.imported.places import place_of, point_of, spot
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def differences(of: Comparison) -> Iterator[Finding]:
             or fact.node.partition(":")[0] in gone
             or plain(here) == plain(there)
             or (fact.key == BUFFER and None in {here, there})  # the limits of queues differ
+            or _is_derived(of, fact)
             or _follows(of, fact, design, today)
         ):
             continue
@@ -64,6 +65,12 @@ def _gone(of: Comparison) -> set[str]:
     scope = of.now.scope
     without = {node for name, node in scope.assumed.items() if f"{shown(name)}: no file of it" not in of.text}
     return {node for node in of.design["topology"]["switches"] if node not in scope.known().values()} | without
+
+
+def _is_derived(of: Comparison, fact: Fact) -> bool:
+    """True for the memory of a switch of another vendor: no statement has it, it follows from its ports."""
+    switch = of.reading.fabric.switches.get(of.devices.get(fact.node, fact.node))
+    return fact.key in {BUFFER, POOL} and switch is not None and switch.statements is not None
 
 
 def _text(key: str, here: Any, there: Any) -> str:

@@ -53,7 +53,7 @@ def place_of(of: Comparison, fact: Fact) -> Place | None:
         known = device in of.reading.fabric.switches
         return Place(device, "DEVICE_NEIGHBOR", name) if fact.key == LINK and known else None
     if fact.key == "delay":
-        return Place(device, "CABLE_LENGTH", _cables(of, device), port.name)
+        return _of_cable(of, device, port.name)
     table, field = {"rate": ("PORT", "speed"), LINK: ("DEVICE_NEIGHBOR", ""), "mtu": ("PORT", "mtu")}.get(
         fact.key, ("PORT_QOS_MAP", "pfc_enable")
     )
@@ -66,9 +66,11 @@ def place_of(of: Comparison, fact: Fact) -> Place | None:
     return Place(device, table, port.name, field)
 
 
-def _cables(of: Comparison, device: str) -> str:
-    """The row of the lengths of cables."""
-    return next(iter(of.reading.rows(device, "CABLE_LENGTH")), "AZURE")
+def _of_cable(of: Comparison, device: str, port: str) -> Place:
+    """The length of a port's cable; other vendors have it at the port, SONiC in a row of all ports."""
+    if device not in of.reading.databases:
+        return Place(device, "CABLE_LENGTH", port)
+    return Place(device, "CABLE_LENGTH", next(iter(of.reading.rows(device, "CABLE_LENGTH")), "AZURE"), port)
 
 
 def _of_group(of: Comparison, switch: Switch, port: Port, key: str) -> Place:
@@ -104,7 +106,7 @@ def _of_node(of: Comparison, device: str, key: str) -> Place:
 def spot(of: Comparison, device: str, port: str, key: str) -> Place:
     """The place of what a device or port has and the scenario has one value of."""
     if key == "cable":
-        return Place(device, "CABLE_LENGTH", _cables(of, device), port)
+        return _of_cable(of, device, port)
     table, field = next((own for begin, own in TABLES.items() if key.startswith(begin)), ("", ""))
     if key.startswith("reserved") and port:
         switch, own = of.reading.fabric.switches[device], of.reading.fabric.switches[device].ports[port]

@@ -35,7 +35,7 @@ def of_fact(of: Comparison, fact: Fact, place: Place, here: Any, there: Any) -> 
     if fact.key in {"sends", "obeys"}:
         return _pauses(of, fact, place)
     convert = FIELDS.get((place.table, place.field))
-    if place.table == "CABLE_LENGTH" and fact.key == "delay":
+    if place.table == "CABLE_LENGTH" and place.field and fact.key == "delay":
         convert = _metres
     try:
         value = None if convert is None else convert(quantities.number(there))
