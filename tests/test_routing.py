@@ -57,6 +57,9 @@ def test_the_lanes_of_trees_follow_the_vlans() -> None:
     [
         ("auto", {"lanes": 2, "vlans": 1}, "vlans = 1 is not possible: 2 lanes need 2 to 4094; allow fewer lanes"),
         ("order_pair", {"vlans": 4, "sampled_vlans": 3}, "of 4 VLANs each lane needs one on all links"),
+        ("order_pair", {"vlans": 8, "backup_vlans": 7}, "of 8 VLANs at most 6 can wait for failures"),
+        ("auto", {"vlans": 8, "backup_vlans": 400}, "backup_vlans = 400 is not possible: of 8 VLANs at most 6"),
+        ("order_pair", {"vlans": 8, "sample_percent": 9}, "give sampled_vlans, or leave it out"),
         ("edst", {"vlans": 12}, "a multiple of the number of lanes, 8"),
     ],
 )

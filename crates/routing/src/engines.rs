@@ -79,6 +79,16 @@ pub fn engine(name: &str, settings: &EngineSettings) -> Result<Box<dyn RoutingEn
     if let Some((setting, _)) = unused.into_iter().find(|(_, unused)| *unused) {
         return Err(RoutingError::Setting { engine: name.to_owned(), setting });
     }
+    if let Some(percent) = sample_percent.filter(|_| sampled_vlans.unwrap_or(0) == 0) {
+        let allowed =
+            "it is the part of the links that sampled VLANs use; give sampled_vlans, or leave it out"
+                .to_owned();
+        return Err(RoutingError::Parameter {
+            parameter: "sample_percent",
+            value: percent as usize,
+            allowed,
+        });
+    }
     if trees {
         return spanning_trees(name, lanes.unwrap_or_else(|| default_lanes(8, vlans)), vlans, seed);
     }

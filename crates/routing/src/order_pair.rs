@@ -395,6 +395,9 @@ impl OrderPair {
         bound_parameter("vlans", vlans, lanes..=4094, allowed)?;
         let allowed = format!("of {} each lane needs one on all links; sample fewer", counted(vlans, "VLAN"));
         bound_parameter("sampled_vlans", self.sampled_vlans, 0..=vlans - lanes, allowed)?;
+        let most = vlans - lanes - self.sampled_vlans;
+        let allowed = format!("of {} at most {most} can wait for failures", counted(vlans, "VLAN"));
+        bound_parameter("backup_vlans", self.backup_vlans.unwrap_or(0), 0..=most, allowed)?;
         bound_parameter("sample_percent", self.sample_percent as usize, 1..=100, "it must be 1 to 100")
     }
 }
