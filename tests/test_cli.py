@@ -164,7 +164,8 @@ def test_unwritable_output(scenario_file, tmp_path):
     assert str(tmp_path / "file") in done.stderr
 
 
-def test_interrupt(scenario_file, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt(scenario_file, tmp_path, number):
     settings = ["--set", "stop=1 h", "--set", "workload.1.stop=1 h", "--set", "workload.1.rate=20000.0"]
     command = [sys.executable, "-m", "pauseframe", "run", scenario_file, *settings, "--json", "--out", tmp_path / "out"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -172,7 +173,7 @@ def test_interrupt(scenario_file, tmp_path):
         while not (tmp_path / "out" / "manifest.json").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.5)
-        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, number)
         stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "kept" in stderr

@@ -97,6 +97,7 @@ def run(
     from pauseframe.results.places import is_whole, place
     from pauseframe.run import kernel_for, key_of
 
+    interrupt.take_termination_alike()
     set_ = [*(set_ or ()), *_remembering(remember)]
     scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
     for warning in scenario.warnings:
@@ -302,6 +303,7 @@ def flow(
         raise typer.BadParameter("a bound needs a static demand: add --demand", param_hint="--bound")
     if gap is not None and not bound:
         raise typer.BadParameter("the gap is that of a bound: add --bound", param_hint="--gap")
+    interrupt.take_termination_alike()
     of_bound = (gap or GAP) if bound else None
     scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
     routes: Routes | None = None

@@ -29,6 +29,10 @@ arrived = False
 """True after Ctrl-C: a later error is then probably a consequence of the interrupt, and its message is not shown."""
 
 
+taken = [signal.SIGINT]
+"""The signals that interrupt the command."""
+
+
 def leave_at_once(_signal: int = 0, _frame: "FrameType | None" = None) -> "NoReturn":
     """Ends the process at once, before any work has begun or after all work is done."""
     try:
@@ -47,6 +51,13 @@ def allow() -> None:
     _handle_by(_raise)
 
 
+def take_termination_alike() -> None:
+    """From this call on SIGTERM (of `timeout`, Slurm, systemd) is as Ctrl-C: what was recorded is kept."""
+    if IS_COMMAND and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        taken.append(signal.SIGTERM)
+        allow()
+
+
 def _raise(_signal: int, _frame: "FrameType | None") -> None:
     if os.getpid() != PROCESS:  # a new fork, whose stack is still that of this process
         return
@@ -61,11 +72,12 @@ def ignore() -> None:
 
 
 def _handle_by(handler: "Callable[[int, FrameType | None], Any] | int") -> None:
-    if IS_COMMAND and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        try:
-            signal.signal(signal.SIGINT, handler)
-        except ValueError:  # only the main thread may set handlers
-            return
+    for number in taken:
+        if IS_COMMAND and signal.getsignal(number) != signal.SIG_IGN:
+            try:
+                signal.signal(number, handler)
+            except ValueError:  # only the main thread may set handlers
+                return
 
 
 guard_start()
