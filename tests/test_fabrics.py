@@ -702,5 +702,16 @@ def test_a_plan_says_which_failures_it_does_not_cover(tmp_path, protect):
     assert f"{lost} of the {links['tried']} links still cost pairs their last route" in done.stdout
     notes = json.loads((tmp_path / "plan" / "plan.json").read_text())["notes"]
     assert sum("still cost pairs" in note for note in notes) == (1 if protect == "link" else 2)
+    assert ("of the 153 pairs of links still cost pairs" in done.stdout) == (protect == "two_links")
+    assert "one lane by levels" not in done.stdout
     whole = cli("route", "plan", "fat_tree:k=4", "--protect", "link", "-o", "whole", cwd=tmp_path)
     assert "still cost pairs" not in whole.stdout
+
+
+def test_a_plan_by_levels_says_what_no_vlan_protects(tmp_path):
+    """Both links fail that leave leaf0 and leaf1 only the way over leaf2."""
+    (tmp_path / "groups.csv").write_text("group,port\nA,leaf0:eth3\nA,leaf1:eth4\n")
+    clos = "leaf_spine:leaves=3,spines=2,hosts_per_leaf=2"
+    done = cli("route", "plan", clos, "--vlans", "16", "--groups", "groups.csv", "-o", "plan", cwd=tmp_path)
+    assert "1 of the groups still cost pairs" in done.stdout
+    assert "what needs a way down and up again stays, because one lane by levels has none" in done.stdout

@@ -15,6 +15,8 @@ import difflib
 import io
 import json
 import random
+from itertools import combinations
+from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,11 +124,13 @@ TWO_LINKS = 1000
 
 
 def _drawn_pairs(topology: _core.Topology, count: int) -> list[list[int]]:
-    """Random pairs of links between switches (seed 1)."""
+    """Random pairs of links between switches (seed 1), or each pair once if there are no more."""
     kinds = {name: kind for name, kind, _ in topology.nodes()}
     fabric = [n for n, (a, b, *_) in enumerate(topology.links()) if kinds[a] == kinds[b] == "switch"]
+    if comb(len(fabric), 2) <= count:
+        return [list(pair) for pair in combinations(fabric, 2)]
     draw = random.Random(1)
-    return [draw.sample(fabric, 2) for _ in range(count if len(fabric) > 1 else 0)]
+    return [draw.sample(fabric, 2) for _ in range(count)]
 
 
 def _unprotected(
@@ -144,14 +148,15 @@ def _unprotected(
             found.append(("switches", what_if["switches"]))
     several: dict[str, Sequence[Sequence[int]]] = {"of the groups": groups or []}
     if protect == "two_links":
-        several[f"of {TWO_LINKS} drawn pairs of links"] = _drawn_pairs(topology, TWO_LINKS)
+        pairs = _drawn_pairs(topology, TWO_LINKS)
+        several[f"of {f'{TWO_LINKS} drawn' if len(pairs) == TWO_LINKS else f'the {len(pairs)}'} pairs of links"] = pairs
     counts = [(f"of the {one['tried']} {kind}", one["tried"] - one["harmless"]) for kind, one in found]
     counts += [(words, sum(routes.pairs_lost(links)[0] > 0 for links in cases)) for words, cases in several.items()]
+    advice = "raise --backup-vlans, or try another --seed or --effort best"
+    if report["lanes"] == 1 and all(level is not None for _, kind, level in topology.nodes() if kind == "switch"):
+        advice += "; what needs a way down and up again stays, because one lane by levels has none"
     return [
-        f"{lost} {words} still cost pairs their last route when they fail: raise --backup-vlans, or try another --seed "
-        "or --effort best"
-        for words, lost in counts
-        if lost
+        f"{lost} {words} still cost pairs their last route when they fail: {advice}" for words, lost in counts if lost
     ]
 
 
@@ -462,8 +467,9 @@ def what_ifs(
 ) -> dict[str, SeveralFailures]:
     """The pairs that lose their routes when several links fail together, before any rerouting.
 
-    Tries the groups of a file (read_groups), and random pairs of links between switches (seed 1). Each of the results
-    has `tried`, `harmless` and `worst` (the failure, and the ordered pairs of switches that lose their last route).
+    Tries the groups of a file (read_groups), and random pairs of links between switches (seed 1), or all of them. Each
+    of the results has `tried`, `harmless` and `worst` (the failure, and the ordered pairs of switches that lose their
+    last route).
     """
     cases = {"a group of links": read_groups(groups, topology) if groups is not None else []}
     cases["two links"] = _drawn_pairs(topology, pairs)
